@@ -1,6 +1,6 @@
-"""Every numbered equation of `losses.py` beside its transcription in plain loops and float64.
+"""Every numbered equation of `losses` beside its transcription in plain loops and float64.
 
-A test without arguments that calls one function of `losses.py` by name is a check of its equation:
+A test without arguments that calls one function of `losses` by name is a check of its equation:
 `test_mutations.py` flips signs in that function and expects the test to fail.
 """
 

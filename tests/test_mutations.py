@@ -1,9 +1,9 @@
-"""Flip one sign in a numbered equation of `losses.py`, and a check of that equation must fail.
+"""Flip one sign in a numbered equation of `losses`, and a check of that equation must fail.
 
 Equations, checks and mutants are all found, none is listed, so that later equations join by
 themselves:
 
-- an equation is a public function of `losses.py` whose docstring has "Eq." and a number;
+- an equation is a public function of `fedtutor/losses/` whose docstring has "Eq." and a number;
 - its checks are the `check` cells of the notebooks that name the function and call `check`, and
   the plain-loop tests (`LOOPS`) that name it. The cells alone must notice every mutant, because
   they are what a reader sees, and so must the tests alone; one of the two may be absent;
@@ -18,6 +18,7 @@ import importlib
 import re
 from inspect import getsource
 from pathlib import Path
+from pkgutil import iter_modules
 
 import mutants as engine
 import nbformat
@@ -30,6 +31,10 @@ from mutants import check_cells, equations, fails, mutants, runnable, survivors
 from fedtutor import losses
 from fedtutor.storage import ROOT
 
+FILES = [
+    importlib.import_module(f"fedtutor.losses.{m.name}") for m in iter_modules(losses.__path__)
+]
+EQUATIONS = [pytest.param(module, name, id=name) for module in FILES for name in equations(module)]
 LOOPS = (test_losses, test_losses_fccl)  # plain-loop tests of the equations
 NOTEBOOK_OF = {"FCCL": "01", "FCCL+": "02", "FedCSD": "03", "RepShare": "04", "FedLGD": "05"}
 
@@ -37,20 +42,20 @@ NOTEBOOK_OF = {"FCCL": "01", "FCCL+": "02", "FedCSD": "03", "RepShare": "04", "F
 # ------------------------------------------------------------------- the equations of the suite
 
 
-@pytest.mark.parametrize("name", equations(losses))
-def test_a_flipped_sign_makes_a_check_fail(name):
+@pytest.mark.parametrize("module, name", EQUATIONS)
+def test_a_flipped_sign_makes_a_check_fail(module, name):
     cells, tests = runnable(name, ROOT / "notebooks", *LOOPS)
     assert cells or tests, f"{name} is a numbered equation without any check"
     assert not fails(cells + tests), f"a check of {name} fails for the equation as it is"
     for kind, checks in (("check cells of the notebooks", cells), ("the plain-loop tests", tests)):
         if checks:
-            alive = survivors(losses, name, checks)
+            alive = survivors(module, name, checks)
             assert not alive, f"{kind} do not notice\n  " + "\n  ".join(alive)
 
 
-@pytest.mark.parametrize("name", equations(losses))
-def test_a_papers_equation_is_checked_in_its_notebook(name):
-    reason = unchecked(getattr(losses, name), ROOT / "notebooks")
+@pytest.mark.parametrize("module, name", EQUATIONS)
+def test_a_papers_equation_is_checked_in_its_notebook(module, name):
+    reason = unchecked(getattr(module, name), ROOT / "notebooks")
     if reason:
         pytest.skip(reason)
 
@@ -73,8 +78,9 @@ def unchecked(function, folder: Path) -> str | None:
 def test_excuses_are_still_needed(monkeypatch):
     excused = set(engine.SAME)
     monkeypatch.setattr(engine, "SAME", {})
-    source = getsource(losses)
-    assert excused <= {label for name in equations(losses) for label, *_ in mutants(source, name)}
+    found = {label for module in FILES for name in equations(module)
+             for label, *_ in mutants(getsource(module), name)}  # fmt: skip
+    assert excused <= found
 
 
 # -------------------------------------------------------------------------- these tests can fail
