@@ -29,6 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     job = jobs.add_parser("refresh", help="execute notebooks in place, ready to be committed")
     job.add_argument("--only", nargs="+", default=[], metavar="NN", help="e.g. --only 00 02b")
     job.add_argument("--folder", type=Path, default=ROOT / "notebooks", help="where they lie")
+    job.add_argument("--record", action="store_true", help="keep missing results in data/results")
     job.set_defaults(do=refresh_all)
     job = jobs.add_parser("exercises", help="make the exercises from their solutions")
     job.add_argument("--only", nargs="+", default=[], metavar="NN", help="e.g. --only 00 02b")
@@ -57,6 +58,8 @@ def refresh_all(options) -> int:
     import nbformat
     from nbclient import NotebookClient
 
+    if options.record:
+        os.environ["FEDTUTOR_RECORD"] = "1"  # read by `Run.recorded` in the notebook's kernel
     for path in find(options.folder, options.only):
         began = time.monotonic()
         notebook = nbformat.read(path, as_version=4)

@@ -37,7 +37,8 @@ from .storage import ROOT, damaged, load_json, save_json, shown
 __all__ = [
     "RESULTS", "CheckError", "Claims", "Result", "accuracies", "check", "claims_of", "environment",
     "git_commit", "headlines", "load_result", "matrices", "peak_memory", "published_table",
-    "result", "result_path", "run", "run_all", "save_result", "summary", "verdict", "verdicts_in",
+    "recorded", "result", "result_path", "run", "run_all", "save_result", "summary", "verdict",
+    "verdicts_in",
 ]  # fmt: skip
 
 RESULTS = ROOT / "data" / "results"
@@ -71,13 +72,14 @@ class Result:
 
 
 def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
-        threads: int | None = None, progress: Callable | None = None, folder=None,
-        checkpoint=None) -> Result:  # fmt: skip
+        threads: int | None = None, progress: Callable | None = None, watch: Callable | None = None,
+        folder=None, checkpoint=None) -> Result:  # fmt: skip
     """Train `method` as `recipe` says and return the result.
 
     `scenario` is the recipe's scenario where it is already built; `threads` defaults to one per
-    core; `progress` wraps the numbers of the rounds; `folder` (e.g. `RESULTS`) keeps the result,
-    `checkpoint` (a folder) the state of the run, from which it goes on. Raises `FedtutorError`s.
+    core; `progress` wraps the numbers of the rounds; `watch(fed)` is called before the first round
+    and after each; `folder` (e.g. `RESULTS`) keeps the result, `checkpoint` (a folder) the state
+    of the run, from which it goes on. Raises `FedtutorError`s.
     """
     if scenario is None:
         scenario = scenarios.build(recipe.scenario, **recipe.scenario_options)
@@ -94,7 +96,16 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
         scenario, methods.make(method, **parameters), recipe.settings,
         seed=seed, device=device, threads=threads,
     )  # fmt: skip
-    history = rounds.run(fed, checkpoint=checkpoint, progress=progress or iter)
+
+    def watched(numbers):
+        if watch:
+            watch(fed)
+        for number in (progress or iter)(numbers):
+            yield number
+            if watch:
+                watch(fed)
+
+    history = rounds.run(fed, checkpoint=checkpoint, progress=watched)
     measured = result(
         recipe, method, seed=seed, scenario=scenario, history=history, device=device,
         threads=threads,
@@ -118,9 +129,9 @@ def run_all(recipe: Recipe, names: Sequence[str], seeds: Sequence[int], *, scena
     results = []
     for method, seed in [(method, seed) for method in names for seed in seeds]:
         path = result_path(recipe, method, seed, folder=folder or RESULTS)
-        if folder is not None and not recipe.recompute and path.exists():
-            found = load_result(path)
-            if _is_of(found, recipe, method, scenario):
+        if folder is not None and not recipe.recompute:
+            found = recorded(recipe, method, seed, folder=folder)
+            if found and found.scenario["fingerprint"] == scenario.fingerprint:
                 results.append(found)
                 continue
         own = Path(checkpoint) / path.stem if checkpoint else None
@@ -131,6 +142,21 @@ def run_all(recipe: Recipe, names: Sequence[str], seeds: Sequence[int], *, scena
             for file in Checkpoints(own, every=0).files():
                 file.unlink()
     return results
+
+
+def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS) -> Result | None:
+    """What `folder` keeps of this run; None where there is nothing, or of other settings.
+
+    The data are not looked at, so that a result can be read where they are absent.
+    """
+    path = result_path(recipe, method, seed, folder=folder)
+    if not path.exists():
+        return None
+    found = load_result(path)
+    same = (found.settings == asdict(recipe.settings) and found.method == method
+            and found.seed == seed and found.parameters == _parameters(recipe, method)
+            and found.scenario["options"] == recipe.scenario_options)  # fmt: skip
+    return found if same else None
 
 
 def result(recipe: Recipe, method: str, *, seed: int, scenario, history: dict, device="cpu",
@@ -309,14 +335,6 @@ def _spread(values: Sequence[float], digits: int) -> str:
 
 def _parameters(recipe: Recipe, method: str) -> dict:
     return recipe.methods.get(method) or methods.parameters(method)
-
-
-def _is_of(found: Result, recipe: Recipe, method: str, scenario) -> bool:
-    return (
-        found.settings == asdict(recipe.settings)
-        and found.parameters == _parameters(recipe, method)
-        and found.scenario["fingerprint"] == scenario.fingerprint
-    )
 
 
 def _fault(value) -> str | None:

@@ -3,7 +3,8 @@
     run = start(globals(), recipe="start")
 
 `run` then holds what the notebook works with: `run.scenario`, `run.seeds`, `run.methods`,
-`run.device`, and `run(method, seed)`, which trains and returns a result.
+`run.device`; `run(method, seed)` trains and returns a result, `run.recorded(method)` reads what is
+committed in `data/results/`.
 """
 
 import json
@@ -11,6 +12,7 @@ import os
 import platform
 import re
 import textwrap
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -41,17 +43,55 @@ class Run:
 
         What was computed once in this kernel is not computed again.
         """
-        recipe = self.recipe.change(changes) if changes else self.recipe
-        written = methods.METHODS.get(method)  # a reader may write a method anew
-        key = (method, written, seed, json.dumps(changes, sort_keys=True))
+        key = _key(method, seed, changes)
         if key not in self.results:
-            same_data = recipe.scenario_options == self.recipe.scenario_options
-            self.results[key] = evidence.run(
-                recipe, method, seed=seed, scenario=self.scenario if same_data else None,
-                device=self.device, threads=self.threads,
-                progress=progress(f"{method}, seed {seed}"),
-            )  # fmt: skip
+            recipe = self.recipe.change(changes) if changes else self.recipe
+            self.results[key] = self._train(recipe, method, seed)
         return self.results[key]
+
+    def watch(self, method: str, seed: int, look: Callable, **changes) -> list:
+        """`look(fed)` before the first round of a run and after each; see `__call__`."""
+        key = (*_key(method, seed, changes), look)
+        if key not in self.results:
+            recipe = self.recipe.change(changes) if changes else self.recipe
+            seen = []
+            self.results[key[:-1]] = self._train(
+                recipe, method, seed, watch=lambda fed: seen.append(look(fed))
+            )
+            self.results[key] = seen
+        return self.results[key]
+
+    def recorded(self, method: str, scenario: str | None = None,
+                 **changes) -> list[evidence.Result]:  # fmt: skip
+        """One result per seed from `data/results/`, in the recipe's quick setting with `changes`.
+
+        A reader's own `overrides` do not touch it, save "recompute". What is not there, or of
+        other settings, is computed now, and kept where the environment variable `FEDTUTOR_RECORD`
+        is set.
+        """
+        recipe = recipes.load(
+            self.recipe.name, profile="quick", scenario=scenario, overrides=changes
+        )
+        results = []
+        for seed in self.seeds:
+            key = _key(method, seed, {**changes, "scenario": recipe.scenario, "recorded": True})
+            if key not in self.results:
+                found = evidence.recorded(recipe, method, seed)
+                if not found or self.recipe.recompute:
+                    keep = evidence.RESULTS if os.environ.get("FEDTUTOR_RECORD") else None
+                    found = self._train(recipe, method, seed, folder=keep)
+                self.results[key] = found
+            results.append(self.results[key])
+        return results
+
+    def _train(self, recipe, method: str, seed: int, **options) -> evidence.Result:
+        mine = self.recipe.scenario, self.recipe.scenario_options
+        same_data = (recipe.scenario, recipe.scenario_options) == mine
+        return evidence.run(
+            recipe, method, seed=seed, scenario=self.scenario if same_data else None,
+            device=self.device, threads=self.threads, progress=progress(f"{method}, seed {seed}"),
+            **options,
+        )  # fmt: skip
 
     def each(self, method: str, **changes) -> list[evidence.Result]:
         """One result per seed."""
@@ -61,9 +101,13 @@ class Run:
         """One result per seed for each of the notebook's methods."""
         return {method: self.each(method, **changes) for method in self.methods}
 
-    def show(self, figure, description: str, *, table=None) -> None:
-        """`figures.show` with the line that names data, profile and seeds."""
-        figures.show(figure, description, footer=self.footer, table=table)
+    def show(self, figure, description: str, *, table=None, recorded=()) -> None:
+        """`figures.show` with the line that names data, profile and seeds.
+
+        `recorded`: the results behind the figure, where they come from `recorded`.
+        """
+        footer = setting(recorded) if recorded else self.footer
+        figures.show(figure, description, footer=footer, table=table, recorded=bool(recorded))
 
     @property
     def footer(self) -> str:
@@ -114,6 +158,19 @@ def progress(title: str):
         return tqdm(rounds, desc=title, unit="round", leave=False)
 
     return wrap
+
+
+def _key(method: str, seed: int, changes: dict) -> tuple:
+    written = methods.METHODS.get(method)  # a reader may write a method anew
+    return method, written, seed, json.dumps(changes, sort_keys=True)
+
+
+def setting(results: Sequence[evidence.Result]) -> str:
+    """In which setting recorded results were made, for the foot of a figure or a claim."""
+    first = results[0]
+    seeds = sorted({r.seed for r in results})
+    return (f"{first.scenario['name']} · {first.profile} · seed{'s' * (len(seeds) > 1)} "
+            f"{', '.join(map(str, seeds))} · recorded")  # fmt: skip
 
 
 def _read(name: str, names: dict):
