@@ -32,6 +32,7 @@ from .errors import SettingError, StorageError
 from .federation import Federation
 from .measures import inter, intra
 from .recipes import Recipe
+from .settings import Settings
 from .storage import ROOT, damaged, load_json, save_json, shown
 
 __all__ = [
@@ -147,15 +148,19 @@ def run_all(recipe: Recipe, names: Sequence[str], seeds: Sequence[int], *, scena
 def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS) -> Result | None:
     """What `folder` keeps of this run; None where there is nothing, or of other settings.
 
-    The data are not looked at, so that a result can be read where they are absent.
+    An option that is younger than the file counts as its default. The data are not looked at, so
+    that a result can be read where they are absent.
     """
     path = result_path(recipe, method, seed, folder=folder)
     if not path.exists():
         return None
     found = load_result(path)
-    same = (found.settings == asdict(recipe.settings) and found.method == method
-            and found.seed == seed and found.parameters == _parameters(recipe, method)
-            and found.scenario["options"] == recipe.scenario_options)  # fmt: skip
+    same = (
+        (found.method, found.seed) == (method, seed)
+        and {**asdict(Settings()), **found.settings} == asdict(recipe.settings)
+        and {**methods.parameters(method), **found.parameters} == _parameters(recipe, method)
+        and found.scenario["options"] == recipe.scenario_options
+    )
     return found if same else None
 
 
