@@ -87,12 +87,12 @@ class Checkpoints:
 def artifact(fed, name: str, key, fn: Callable):
     """The value of `fn()`, made once per (name, key, data, seed).
 
-    It is kept in `fed.artifacts`, a folder that several runs can share, or in memory for this
-    run alone where that is None. The value is nested dicts and lists of tensors and plain values.
+    It is kept in `fed.artifacts`, a folder or a dict that several runs can share. The value is
+    nested dicts and lists of tensors and plain values; whoever gets it must not change it.
     """
     label = f"{name}-{key_of(key, fed.scenario.fingerprint, fed.seed)}"
-    if fed.artifacts is None:
-        return fed.memory[label] if label in fed.memory else fed.memory.setdefault(label, fn())
+    if isinstance(kept := fed.artifacts, dict):
+        return kept[label] if label in kept else kept.setdefault(label, fn())
     path = Path(fed.artifacts) / f"{label}.pt"
     if not path.exists():
         save_tensors(path, fn())

@@ -74,13 +74,14 @@ class Result:
 
 def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
         threads: int | None = None, progress: Callable | None = None, watch: Callable | None = None,
-        folder=None, checkpoint=None) -> Result:  # fmt: skip
+        folder=None, checkpoint=None, artifacts=None) -> Result:  # fmt: skip
     """Train `method` as `recipe` says and return the result.
 
     `scenario` is the recipe's scenario where it is already built; `threads` defaults to one per
     core; `progress` wraps the numbers of the rounds; `watch(fed)` is called before the first round
     and after each; `folder` (e.g. `RESULTS`) keeps the result, `checkpoint` (a folder) the state
-    of the run, from which it goes on. Raises `FedtutorError`s.
+    of the run, from which it goes on, `artifacts` (a folder or a dict) what runs can share, such
+    as pretrained networks. Raises `FedtutorError`s.
     """
     if scenario is None:
         scenario = scenarios.build(recipe.scenario, **recipe.scenario_options)
@@ -95,7 +96,7 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
         torch.cuda.reset_peak_memory_stats(device)
     fed = Federation(
         scenario, methods.make(method, **parameters), recipe.settings,
-        seed=seed, device=device, threads=threads,
+        seed=seed, device=device, threads=threads, artifacts=artifacts,
     )  # fmt: skip
 
     def watched(numbers):
@@ -118,7 +119,7 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
 
 def run_all(recipe: Recipe, names: Sequence[str], seeds: Sequence[int], *, scenario=None,
             device="cpu", threads: int | None = None, progress: Callable | None = None,
-            folder=None, checkpoint=None) -> list[Result]:  # fmt: skip
+            folder=None, checkpoint=None, artifacts=None) -> list[Result]:  # fmt: skip
     """`run` for every method and seed, method by method.
 
     With `folder`, a result that lies there is read and not run again, if its settings, parameters
@@ -137,8 +138,8 @@ def run_all(recipe: Recipe, names: Sequence[str], seeds: Sequence[int], *, scena
                 continue
         own = Path(checkpoint) / path.stem if checkpoint else None
         results.append(run(recipe, method, seed=seed, scenario=scenario, device=device,
-                           threads=threads, progress=progress, folder=folder,
-                           checkpoint=own))  # fmt: skip
+                           threads=threads, progress=progress, folder=folder, checkpoint=own,
+                           artifacts=artifacts))  # fmt: skip
         if folder is not None:
             for file in Checkpoints(own, every=0).files():
                 file.unlink()

@@ -30,7 +30,7 @@ class Federation:
                  threads: int = 1, artifacts=None):  # fmt: skip
         self.scenario, self.method, self.settings = scenario.to(device), method, settings
         self.seed, self.device, self.threads = seed, torch.device(device), threads
-        self.artifacts, self.memory = artifacts, {}
+        self.artifacts = {} if artifacts is None else artifacts  # see `artifact`
         self.channel, self.server = Channel(record=settings.record, seed=seed), Server()
         self.clients = [Client(c.id, c.domain, c.private, seed=seed) for c in self.scenario.clients]
         self.round_, self.inside_round, self._pool = 0, False, None

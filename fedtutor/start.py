@@ -37,6 +37,7 @@ class Run:
     device: str
     threads: int
     results: dict = field(default_factory=dict, repr=False)
+    artifacts: dict = field(default_factory=dict, repr=False)  # pretrained networks, for all runs
 
     def __call__(self, method: str, seed: int, **changes) -> evidence.Result:
         """Train `method` with `seed`; `changes` are overrides for this run alone.
@@ -76,7 +77,7 @@ class Run:
         for seed in self.seeds:
             key = _key(method, seed, {**changes, "scenario": recipe.scenario, "recorded": True})
             if key not in self.results:
-                found = evidence.recorded(recipe, method, seed)
+                found = evidence.recorded(recipe, method, seed, folder=evidence.RESULTS)
                 if not found or self.recipe.recompute:
                     keep = evidence.RESULTS if os.environ.get("FEDTUTOR_RECORD") else None
                     found = self._train(recipe, method, seed, folder=keep)
@@ -90,7 +91,7 @@ class Run:
         return evidence.run(
             recipe, method, seed=seed, scenario=self.scenario if same_data else None,
             device=self.device, threads=self.threads, progress=progress(f"{method}, seed {seed}"),
-            **options,
+            artifacts=self.artifacts, **options,
         )  # fmt: skip
 
     def each(self, method: str, **changes) -> list[evidence.Result]:

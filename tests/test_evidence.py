@@ -285,7 +285,7 @@ def played(monkeypatch):
     """`rounds.run` and the federation replaced; the list says what was played."""
     calls = []
 
-    def federation(scenario, method, settings, *, seed, device, threads):
+    def federation(scenario, method, settings, *, seed, device, threads, artifacts=None):
         return SimpleNamespace(scenario=scenario, method=method, settings=settings, seed=seed,
                                device=device, threads=threads)  # fmt: skip
 

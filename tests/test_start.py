@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fedtutor import evidence
 from fedtutor.errors import SettingError
-from fedtutor.start import Run, start
+from fedtutor.start import Run, setting, start
 
 GIVEN = {
     "profile": "quick", "scenario": None, "seeds": [0, 1], "methods": ["solo", "fedavg"],
@@ -106,3 +107,39 @@ def test_a_lone_notebook_says_what_it_needs(tmp_path):
         assert done.returncode == 1
         assert "pip install -r requirements.txt" in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_a_run_can_be_watched_and_is_not_repeated():
+    run = begin()
+    rounds = run.watch("solo", 0, seen_round)
+    assert rounds == [0, 1]
+    result = run("solo", 0)
+    assert run.watch("solo", 0, seen_round) is rounds and run("solo", 0) is result
+
+
+def seen_round(fed) -> int:
+    return fed.round_
+
+
+def test_recorded_results_are_read_and_missing_ones_computed(tmp_path, monkeypatch):
+    monkeypatch.setattr(evidence, "RESULTS", tmp_path)
+    small = {"rounds": 1, "local_epochs": 1, "scenario.private_size": 40}
+    monkeypatch.setenv("FEDTUTOR_RECORD", "1")
+    first = begin(seeds=[0]).recorded("solo", **small)
+    monkeypatch.delenv("FEDTUTOR_RECORD")
+    assert len(list(tmp_path.rglob("*.json"))) == 1
+    run = begin(overrides={"rounds": 3})  # the reader's own overrides do not matter
+    again = run.recorded("solo", **small)
+    assert again[0] == first[0] and len(again) == 2 and run.recorded("solo", **small)[1] is again[1]
+    assert len(list(tmp_path.rglob("*.json"))) == 1  # seed 1 was computed and is not kept
+    assert setting(again) == "digits-mini · quick · seeds 0, 1 · recorded"
+    fresh = begin(seeds=[0], overrides={"recompute": True}).recorded("solo", **small)
+    assert fresh[0] is not first[0] and fresh[0].headline == first[0].headline
+
+
+def test_pretrained_networks_are_shared_by_the_runs_of_a_notebook():
+    run = begin(seeds=[0])
+    run("solo", 0, **{"solo.pretrain_epochs": 1})
+    kept = dict(run.artifacts)
+    run("fccl", 0, **{"fccl.pretrain_epochs": 1})
+    assert len(kept) == 4 and run.artifacts.keys() == kept.keys()
