@@ -21,6 +21,7 @@ import torchvision
 
 from . import __version__, evidence, figures, methods, recipes, scenarios
 from .errors import SettingError, choose
+from .federation import Federation
 
 NAMES = ("profile", "scenario", "seeds", "methods", "device", "overrides")
 KERNEL = {"In", "Out", "get_ipython", "exit", "quit", "open", "start"}
@@ -85,6 +86,13 @@ class Run:
             results.append(self.results[key])
         return results
 
+    def federation(self, method: str, seed: int = 0, **changes) -> Federation:
+        """Clients, server and networks as the recipe says; `fed.method.start(fed)` is to come."""
+        recipe = self.recipe.change(changes) if changes else self.recipe
+        made = methods.make(method, **recipe.methods.get(method, {}))
+        return Federation(self.scenario, made, recipe.settings, seed=seed, device=self.device,
+                          threads=self.threads, artifacts=self.artifacts)  # fmt: skip
+
     def _train(self, recipe, method: str, seed: int, **options) -> evidence.Result:
         mine = self.recipe.scenario, self.recipe.scenario_options
         same_data = (recipe.scenario, recipe.scenario_options) == mine
@@ -107,7 +115,7 @@ class Run:
 
         `recorded`: the results behind the figure, where they come from `recorded`.
         """
-        footer = setting(recorded) if recorded else self.footer
+        footer = f"{setting(recorded)} · recorded" if recorded else self.footer
         figures.show(figure, description, footer=footer, table=table, recorded=bool(recorded))
 
     @property
@@ -167,11 +175,11 @@ def _key(method: str, seed: int, changes: dict) -> tuple:
 
 
 def setting(results: Sequence[evidence.Result]) -> str:
-    """In which setting recorded results were made, for the foot of a figure or a claim."""
+    """Data, profile and seeds of recorded results, as `Run.footer` has them for live ones."""
     first = results[0]
     seeds = sorted({r.seed for r in results})
     return (f"{first.scenario['name']} · {first.profile} · seed{'s' * (len(seeds) > 1)} "
-            f"{', '.join(map(str, seeds))} · recorded")  # fmt: skip
+            f"{', '.join(map(str, seeds))}")  # fmt: skip
 
 
 def _read(name: str, names: dict):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 from matplotlib.transforms import Bbox
 
 from ..errors import DataError, choose
@@ -88,6 +88,7 @@ def curves(
     axes.set_xlabel(xlabel)
     if xscale == "log":
         axes.set_xticks(x, [f"{value:g}" for value in x])
+        axes.xaxis.set_minor_locator(NullLocator())
     else:
         whole = bool((x % 1 == 0).all())
         locator = MaxNLocator(8, steps=[1, 2, 5, 10], integer=whole)

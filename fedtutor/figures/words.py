@@ -13,7 +13,7 @@ DISPLAY = {
     "fedgkd": "FedGKD", "ewc": "EWC", "vhl": "VHL", "fedmd": "FedMD", "feddf": "FedDF",
     "fedmatch": "FedMatch", "rhfl": "RHFL", "fml": "FML", "rcfl": "RCFL", "fd": "FD",
     "fccl": "FCCL", "fccl+": "FCCL+", "fedcsd": "FedCSD", "repshare": "RepShare",
-    "fedlgd": "FedLGD",
+    "fedlgd": "FedLGD", "kd": "plain logits (kd)",
 }  # fmt: skip
 IN_A_SENTENCE = DISPLAY | {"solo": "local-only training", "central": "centralized training"}
 ACCURACY = "accuracy (%), higher is better"
