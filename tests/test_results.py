@@ -1,0 +1,36 @@
+"""Committed results: every file can be read, and still is what its recipe says today."""
+
+from pathlib import Path
+
+import pytest
+
+from fedtutor import evidence, recipes, scenarios
+from fedtutor.errors import FedtutorError
+
+FILES = sorted(evidence.RESULTS.rglob("*.json"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: "-".join(path.parts[-4:]))
+def test_a_committed_result_is_that_of_its_recipe(path: Path):
+    r = evidence.load_result(path)
+    recipe = recipes.load(
+        r.recipe, profile=r.profile, scenario=r.scenario["name"], overrides=r.overrides
+    )
+    assert evidence.result_path(recipe, r.method, r.seed) == path
+    assert evidence.recorded(recipe, r.method, r.seed) == r, "its recipe has changed: run it again"
+
+
+def test_data_of_committed_results_are_those_of_today():
+    """Where the data are at hand, their fingerprint is the recorded one."""
+    seen = {}
+    for r in map(evidence.load_result, FILES):
+        key = (r.scenario["name"], str(r.scenario["options"]))
+        if key not in seen:
+            try:
+                built = scenarios.build(r.scenario["name"], **r.scenario["options"])
+            except FedtutorError:
+                seen[key] = None  # absent here
+                continue
+            seen[key] = built.fingerprint
+        assert seen[key] in (None, r.scenario["fingerprint"]), r.scenario
+    assert any(seen.values()) or not FILES
