@@ -300,6 +300,13 @@ def simple_cnn(in_channels: int, image_size: int) -> nn.Module:
     )  # fmt: skip
 
 
+def simple_cnn_moon(in_channels: int, image_size: int) -> nn.Module:
+    """The same with MOON's projection head: h is the 256 numbers that its contrast compares."""
+    return nn.Sequential(
+        simple_cnn(in_channels, image_size), nn.Linear(84, 84), nn.ReLU(), nn.Linear(84, 256)
+    )
+
+
 def convnet_features(in_channels: int, image_size: int, *, depth: int, width: int) -> nn.Module:
     """`depth` times: 3x3 convolution, instance norm, ReLU, 2x2 average; h is all that is left."""
     layers = []
@@ -362,5 +369,6 @@ MODELS: dict[str, Architecture] = {
     "resnet18_repshare": Architecture(resnet18_repshare, "RepShare Sec. 4, CIFAR-10", 16),
     "convnet": convnet(),
     "simple_cnn": Architecture(simple_cnn, "MOON code; FedCSD Sec. V-A, FEMNIST", 16),
+    "simple_cnn_moon": Architecture(simple_cnn_moon, "MOON code, with projection head", 16),
     "alexnet_bn": Architecture(alexnet_bn, "FedCSD Sec. V-A; FedBN code, 256x256", 63),
 }

@@ -10,6 +10,14 @@ One TOML file per paper in `data/recipes/`. Every setting in it is a small table
 A profile that is left out of a table takes the default of the code. Inside, and in `overrides`,
 a setting has a flat key: `rounds` (a field of `Settings`), `scenario.beta` (an option of the
 scenario), `fedprox.mu` (a parameter of a method).
+
+A paper with several scenarios has one recipe. What differs on one of them stands below its name,
+
+    [at.office-caltech.settings.models]
+    paper = ["alexnet_bn"]
+    source = "FedCSD Sec. V-A"
+
+and replaces the recipe's value where that scenario is chosen; so do scenario_options and methods.
 """
 
 import json
@@ -28,6 +36,7 @@ from .storage import ROOT, shown
 
 RECIPES = ROOT / "data" / "recipes"
 PROFILES = ("quick", "paper")
+PARTS = ("scenario_options", "settings", "methods")
 SET_BY_YOU = "you: overrides"
 NOT_IN_RECIPE = "ours: the default of the code, not in the recipe"
 WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text",
@@ -77,20 +86,24 @@ def load(
     """The recipe `name` for `profile` ("quick" or "paper").
 
     `scenario` replaces the recipe's scenario (the recipe's options belong to its own scenario and
-    are dropped with it); `overrides` replaces single values, e.g. `{"rounds": 4, "fedprox.mu":
-    0.1, "scenario.beta": 0.1, "recompute": True}`. Raises `SettingError` for whatever is unknown,
-    ill-typed, not a number or without a source. The scenario itself is looked up when it is built.
+    are dropped with it, those below [at.<scenario>] come in); `overrides` replaces single values,
+    e.g. `{"rounds": 4, "fedprox.mu": 0.1, "scenario.beta": 0.1, "recompute": True}`. Raises
+    `SettingError` for whatever is unknown, ill-typed, not a number or without a source. The
+    scenario itself is looked up when it is built.
     """
     choose(profile, PROFILES, kind="profile", where=f"recipe {name}")
-    title, paper, methods, entries = _read(name)
+    title, paper, methods, entries, at = _read(name)
     where = f"recipe {name}, profile {profile}"
-    values = {key: entry[profile] for key, entry in entries.items() if profile in entry}
-    origins = {key: entries[key]["source"] for key in values}
-    own_scenario = values.pop("scenario", None)
+    used = {key: entry for key, entry in entries.items() if profile in entry}
+    own_scenario = used.pop("scenario", {}).get(profile)
+    origins = {"scenario": entries["scenario"]["source"]}
     if scenario is not None and scenario != own_scenario:
-        values = {k: v for k, v in values.items() if not k.startswith("scenario.")}
+        used = {k: v for k, v in used.items() if not k.startswith("scenario.")}
         origins["scenario"] = "you: scenario"
     scenario = _typed("scenario", own_scenario if scenario is None else scenario, str, where)
+    used |= {key: entry for key, entry in at.get(scenario, {}).items() if profile in entry}
+    values = {key: entry[profile] for key, entry in used.items()}
+    origins |= {key: entry["source"] for key, entry in used.items()}
     given = _check_overrides(overrides, entries, methods, scenario)
     recompute = _typed("recompute", given.pop("recompute", False), bool, "overrides")
     values |= given
@@ -109,8 +122,11 @@ def load(
     )  # fmt: skip
 
 
-def _read(name: str) -> tuple[str, str, list[str], dict[str, dict]]:
-    """Title, paper, methods, and flat key -> {quick, paper, source} of a recipe file."""
+def _read(name: str) -> tuple[str, str, list[str], dict[str, dict], dict[str, dict]]:
+    """Title, paper, methods, and flat key -> {quick, paper, source} of a recipe file.
+
+    The last is scenario -> flat key -> {quick, paper, source}: what differs there.
+    """
     names = [path.stem for path in RECIPES.glob("*.toml")]
     path = RECIPES / f"{choose(name, names, kind='recipe', where=shown(RECIPES))}.toml"
     where = shown(path)
@@ -121,32 +137,48 @@ def _read(name: str) -> tuple[str, str, list[str], dict[str, dict]]:
             f"{path.name} cannot be read ({error})", where=where,
             do="mend it, or fetch the file again: it may be cut short",
         ) from None  # fmt: skip
-    parts = ("title", "paper", "scenario", "scenario_options", "settings", "methods")
     for key in table:
-        choose(key, parts, kind="part", where=where)
+        choose(key, ("title", "paper", "scenario", "at", *PARTS), kind="part", where=where)
     for key in ("title", "paper"):
         if not isinstance(table.get(key), str):
             raise SettingError(f"no {key}", where=where, do=f'write {key} = "..." at the top')
-    tables = {key: _as_table(table.get(key, {}), key, where) for key in parts[2:]}
-    for key in tables["scenario"]:
+    scenario = _as_table(table.get("scenario", {}), "scenario", where)
+    for key in scenario:
         choose(key, ("name",), kind="part of [scenario]", where=where)
-    if not tables["scenario"]:
+    if not scenario:
         raise SettingError("no scenario", where=where, do="write a table [scenario.name]")
-    for key in tables["settings"]:
-        choose(key, FIELDS, kind="setting", where=where)
-    found = {"scenario": tables["scenario"]["name"]}
-    found |= {f"scenario.{key}": entry for key, entry in tables["scenario_options"].items()}
-    found |= tables["settings"]
+    _check_entry("scenario", scenario["name"], where)
+    methods = list(_as_table(table.get("methods", {}), "methods", where))
+    found = {"scenario": scenario["name"]}
+    found |= _entries({key: table[key] for key in PARTS if key in table}, methods, where)
+    at = {}
+    for place, below in _as_table(table.get("at", {}), "at", where).items():
+        choose(place, SCENARIOS, kind="scenario", where=f"{where}, [at]")
+        at[place] = _entries(_as_table(below, place, where), methods, f"{where}, [at.{place}]")
+    return table["title"], table["paper"], methods, found, at
+
+
+def _entries(table: dict, methods: list[str], where: str) -> dict[str, dict]:
+    """Flat key -> {quick, paper, source} from tables scenario_options, settings and methods."""
+    for key in table:
+        choose(key, PARTS, kind="part", where=where)
+    tables = {key: _as_table(table.get(key, {}), key, where) for key in PARTS}
+    found = {f"scenario.{key}": entry for key, entry in tables["scenario_options"].items()}
+    for key, entry in tables["settings"].items():
+        found[choose(key, FIELDS, kind="setting", where=where)] = entry
     for method, below in tables["methods"].items():
-        _parameters(method, {})  # raises for one that is not registered
-        found |= {f"{method}.{k}": v for k, v in _as_table(below, method, where).items()}
+        choose(method, methods, kind="method of this recipe", where=where)
+        known = _parameters(method, {})  # raises for one that is not registered
+        for key, entry in _as_table(below, method, where).items():
+            choose(key, known, kind="parameter", where=f"{where}, method {method}")
+            found[f"{method}.{key}"] = entry
     for key, entry in found.items():
-        _check_entry(key, _as_table(entry, key, where), where)
-    return table["title"], table["paper"], list(tables["methods"]), found
+        _check_entry(key, entry, where)
+    return found
 
 
-def _check_entry(key: str, entry: dict, where: str) -> None:
-    for part in entry:
+def _check_entry(key: str, entry, where: str) -> None:
+    for part in _as_table(entry, key, where):
         choose(part, (*PROFILES, "source"), kind=f"part of {key!r}", where=where)
     source = entry.get("source")
     if not (isinstance(source, str) and source.strip()):

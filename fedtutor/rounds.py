@@ -86,6 +86,7 @@ def local_update(fed: Federation, client: Client) -> tuple[float, list]:
             )
         if "local_epoch" in fed.settings.observe:
             rows.append(fed.row(client))
+        fed.method.after_epoch(client)
     fed.method.after_local(client)
     return mean, rows
 

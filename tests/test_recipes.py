@@ -91,6 +91,30 @@ def test_the_first_notebook_uses_the_settings_of_its_profile():
     assert not quick.recompute
 
 
+def test_the_recipe_of_fedcsd_has_the_papers_numbers():
+    paper = load("fedcsd", profile="paper")
+    s = paper.settings
+    assert (paper.scenario, s.models, s.batch_size) == ("cifar100-skew", ["resnet50"], 64)
+    assert (s.rounds, s.local_epochs, s.lr, s.momentum, s.weight_decay) == (100, 5, 0.1, 0.9, 1e-5)
+    own = paper.methods["fedcsd"]
+    assert (own["mu"], own["tau"], own["alpha"]) == (0.001, 10.0, 0.9)
+    weights = {"fedprox": "mu", "moon": "mu", "fedgkd": "mu", "fedproto": "lambda_"}
+    assert [paper.methods[m][key] for m, key in weights.items()] == [0.001, 1.0, 0.01, 1.0]
+    office = load("fedcsd", profile="paper", scenario="office-caltech")
+    assert (office.settings.models, office.settings.batch_size) == (["alexnet_bn"], 32)
+    assert office.scenario_options["split"] == "fedcsd"
+    assert (office.methods["fedcsd"]["mu"], office.methods["fedcsd"]["tau"]) == (0.5, 4.0)
+    digits = load("fedcsd", profile="paper", scenario="femnist-skew")
+    assert digits.settings.models == ["simple_cnn"] and digits.scenario_options["beta"] == 0.05
+    assert digits.methods["fedcsd"] == own
+    assert paper.change({"scenario.beta": 5.0}).scenario_options["beta"] == 5.0
+    for profile in PROFILES:  # every parameter of every method is there, with a source
+        table = load("fedcsd", profile=profile).sources().set_index("setting")
+        missing = [k for k in table.index[table["source"] == NOT_IN_RECIPE]
+                   if "." in k and not k.startswith("scenario.")]  # fmt: skip
+        assert missing == []
+
+
 # --- what load does
 
 
@@ -156,6 +180,51 @@ def test_a_changed_recipe_keeps_earlier_overrides(write):
     assert second.scenario == "digits-mini" and first.overrides == {"rounds": 4}
     with pytest.raises(SettingError):
         first.change({"round": 1})
+
+
+AT = (
+    SMALL
+    + """
+[at.digits-mini.scenario_options.private_size]
+quick = 40
+source = "ours: small"
+
+[at.digits-mini.settings.rounds]
+quick = 5
+source = "ours: the domains differ"
+
+[at.digits-mini.methods.fedprox]
+mu = {paper = 0.5, source = "Table II"}
+
+[at.mnist-mini.settings.batch_size]
+quick = 16
+source = "ours: few images"
+"""
+)
+
+
+def test_what_differs_on_a_scenario_counts_only_there(write):
+    own = load(write(AT), profile="quick")
+    assert (own.settings.rounds, own.settings.batch_size) == (3, 16)
+    assert own.scenario_options["beta"] == 0.5
+    there = load("small", profile="quick", scenario="digits-mini")
+    assert (there.settings.rounds, there.settings.batch_size) == (5, 32)
+    assert there.scenario_options["private_size"] == 40 and "beta" not in there.scenario_options
+    assert there.methods["fedprox"]["mu"] == 0.1  # the other profile's value is not this one's
+    table = there.sources().set_index("setting")
+    assert table.loc["rounds", "source"] == "ours: the domains differ"
+    assert table.loc["fedprox.mu", "source"] == "Sec. 5"
+    assert table.loc["scenario", "source"].startswith("you")
+    paper = load("small", profile="paper", scenario="digits-mini")
+    assert (paper.settings.rounds, paper.methods["fedprox"]["mu"]) == (100, 0.5)
+    assert load("small", profile="paper").methods["fedprox"]["mu"] == 0.001
+
+
+def test_overrides_win_over_what_differs_on_a_scenario(write):
+    recipe = load(write(AT), profile="quick", scenario="digits-mini", overrides={"rounds": 7})
+    assert recipe.settings.rounds == 7
+    changed = recipe.change({"scenario.private_size": 20})
+    assert changed.settings.rounds == 7 and changed.scenario_options["private_size"] == 20
 
 
 # --- bad input
@@ -244,6 +313,15 @@ def test_an_unknown_recipe_or_profile_is_one_clear_error(call, hint, write):
     (change("quick = 0.1", 'quick = "much"'), "mu = 'much'"),
     (change('quick = "mnist-mini"\n', ""), "scenario = None"),
     (SMALL + SMALL, "cannot be read"),
+    (AT.replace("at.mnist-mini", "at.mnist-mimi"), "did you mean 'mnist-mini'"),
+    (AT.replace("digits-mini.settings", "digits-mini.setings"), "did you mean 'settings'"),
+    (AT.replace("mnist-mini.settings.batch_size", "mnist-mini.scenario.name"), "unknown part"),
+    (AT.replace("settings.batch_size", "settings.batch_siz"), "did you mean 'batch_size'"),
+    (AT.replace("digits-mini.methods.fedprox", "digits-mini.methods.moon"), "of this recipe"),
+    (AT.replace("mu = {paper", "muu = {paper"), "did you mean 'mu'"),
+    (AT.replace(', source = "Table II"', ""), "'fedprox.mu' has no source"),
+    (AT.replace("quick = 16", 'quick = "16"'), "batch_size = '16'"),
+    (SMALL + "[at]\ndigits-mini = 3", "'digits-mini' is not a table"),
     ("", "no title"),
     ('title = "Small"\npaper = "x"\n', "no scenario"),
     (SMALL.encode() + b"\xff", "cannot be read"),

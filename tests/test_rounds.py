@@ -33,6 +33,9 @@ class Diary(Method):
     def after_step(self, client):
         self.lines.append("step")
 
+    def after_epoch(self, client):
+        self.lines.append("epoch")
+
     def after_local(self, client):
         self.lines.append(f"after_local {client.id}")
 
@@ -47,7 +50,8 @@ def test_hooks_are_called_in_the_order_of_the_contract():
     rounds.run(fed)
     assert diary.lines == [
         "start", "select 1", "collaborate 2",
-        "step", "after_local domain0", "step", "step", "after_local domain1", "aggregate",
+        "step", "epoch", "after_local domain0",
+        "step", "step", "epoch", "after_local domain1", "aggregate",
     ]  # fmt: skip
     assert [c.steps for c in fed.clients] == [1, 2]
 
@@ -60,6 +64,23 @@ def test_same_seed_same_bits_for_any_number_of_threads(method):
         other = played(method, threads=threads, **options)
         assert_same_bits(weights_of(one), weights_of(other))
         assert {**one.history, "seconds": 0} == {**other.history, "seconds": 0}
+
+
+def test_a_look_after_every_local_epoch_changes_nothing():
+    """What a notebook does: put a function in the place of the hook."""
+    fed, seen = federation(local_epochs=3, rounds=1), {}
+
+    def look(client):
+        with torch.no_grad():
+            apart = client.model.classifier.weight - fed.server.model.classifier.weight
+        seen.setdefault(client.id, []).append(float(apart.norm()))
+
+    fed.method.after_epoch = look
+    rounds.run(fed)
+    assert {len(distances) for distances in seen.values()} == {3}
+    for distances in seen.values():
+        assert 0 < distances[0] < distances[1] < distances[2]
+    assert_same_bits(weights_of(fed), weights_of(played(local_epochs=3, rounds=1)))
 
 
 def test_torch_threads_are_set_back():

@@ -44,6 +44,7 @@ METHOD_STYLE = {  # the order of every legend, table and bar chart
     "fedprox": Style(GREEN, "^"), "fednova": Style(ORANGE, "^"), "scaffold": Style(BLUE, "v"),
     "fedavgm": Style(SKY, "s"), "moon": Style(PURPLE, "D"), "fedproto": Style(VERMILION, "^"),
     "fedproc": Style(BLACK, "s"), "fedrs": Style(GRAY, "^"), "fedgkd": Style(ORANGE, "v"),
+    "logit-distillation": Style(VERMILION, "v"), "feature-distillation": Style(GREEN, "v"),
     "ewc": Style(BLUE, "D"), "vhl": Style(BLACK, "D"), "kd": Style(VERMILION, "s"),
     "fedmd": Style(SKY, "D"),
     "feddf": Style(GREEN, "s"), "fedmatch": Style(PURPLE, "v"), "rhfl": Style(BLUE, "^"),

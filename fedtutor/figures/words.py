@@ -14,6 +14,7 @@ DISPLAY = {
     "fedmatch": "FedMatch", "rhfl": "RHFL", "fml": "FML", "rcfl": "RCFL", "fd": "FD",
     "fccl": "FCCL", "fccl+": "FCCL+", "fedcsd": "FedCSD", "repshare": "RepShare",
     "fedlgd": "FedLGD", "kd": "plain logits (kd)",
+    "logit-distillation": "logit distillation", "feature-distillation": "feature distillation",
 }  # fmt: skip
 IN_A_SENTENCE = DISPLAY | {"solo": "local-only training", "central": "centralized training"}
 ACCURACY = "accuracy (%), higher is better"

@@ -15,6 +15,20 @@ from .agreement import (
     mutual_loss,
     symmetric_cross_entropy,
 )
+from .averaging import (
+    continuous_restriction,
+    control_variate,
+    mean_prototypes,
+    model_contrastive,
+    nova_normalizer,
+    nova_step,
+    prototype_contrastive,
+    prototype_distance,
+    restricted_cross_entropy,
+    restriction,
+    server_momentum,
+    tempered_distillation,
+)
 from .basic import (
     cross_entropy,
     distillation,
@@ -27,4 +41,20 @@ from .fccl import (
     cross_correlation_code,
     dual_distillation,
     dual_domain_loss,
+)
+from .fedcsd import (
+    adaptive_mask,
+    class_prototypes,
+    class_similarity_distillation,
+    confidence_penalty,
+    feature_distillation,
+    fedcsd_loss,
+    fedcsd_loss_code,
+    forcible_mask,
+    global_prototypes,
+    logit_distillation,
+    moving_average,
+    prototype_similarity,
+    refined_logits,
+    similarity_scores,
 )

@@ -1,6 +1,29 @@
 """The table of methods: one file per method, listed here."""
 
-from . import alone, fccl, fedavg, feddf, fedmatch, fedmd, fedprox, fml, kd, rcfl, rhfl
+from . import (
+    alone,
+    fccl,
+    feature_distillation,
+    fedavg,
+    fedavgm,
+    fedcsd,
+    feddf,
+    fedgkd,
+    fedmatch,
+    fedmd,
+    fednova,
+    fedproc,
+    fedproto,
+    fedprox,
+    fedrs,
+    fml,
+    kd,
+    logit_distillation,
+    moon,
+    rcfl,
+    rhfl,
+    scaffold,
+)
 from .base import METHODS, Method, make, parameters, register
 
 __all__ = [
@@ -8,16 +31,27 @@ __all__ = [
     "Method",
     "alone",
     "fccl",
+    "feature_distillation",
     "fedavg",
+    "fedavgm",
+    "fedcsd",
     "feddf",
+    "fedgkd",
     "fedmatch",
     "fedmd",
+    "fednova",
+    "fedproc",
+    "fedproto",
     "fedprox",
+    "fedrs",
     "fml",
     "kd",
+    "logit_distillation",
     "make",
+    "moon",
     "parameters",
     "rcfl",
     "register",
     "rhfl",
+    "scaffold",
 ]  # fmt: skip

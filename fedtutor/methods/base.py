@@ -52,6 +52,9 @@ class Method:
     def after_step(self, client) -> None:
         """After each optimizer step."""
 
+    def after_epoch(self, client) -> None:
+        """After each local epoch; runs in parallel, touch only this client."""
+
     def after_local(self, client) -> None:
         """After the client's last local epoch; runs in parallel, touch only this client."""
 

@@ -17,29 +17,41 @@ from .base import Method, register
 @register("fedavg")
 @dataclass
 class FedAvg(Method):
-    """Algorithm 1; the line numbers below are those of its listing."""
+    """Algorithm 1; the line numbers below are those of its listing.
+
+    `start_from = "client"` with the setting `common_init = false` averages networks that never had
+    a common start. Running statistics of batch norm are sent and averaged like weights.
+    """
 
     weighting: str = "samples"  # "samples": n_k / n; "uniform": 1 / K, as FCCL+'s code
     evaluate: str = "server"  # "server": after averaging; "client": after local training (FCCL+)
+    start_from: str = "server"  # "client": round 1 from its own weights (RepShare's code)
 
     def __post_init__(self):
         where = f"method {self.name}"
         choose(self.weighting, ("samples", "uniform"), kind="weighting", where=where)
         choose(self.evaluate, ("server", "client"), kind="evaluate", where=where)
+        choose(self.start_from, ("server", "client"), kind="start_from", where=where)
 
     def start(self, fed):
         require_equal_networks(fed.clients, method=self.name)
         fed.server.models["model"] = fed.make()  # line 2: initialize w_0
 
     def collaborate(self, fed, clients):
+        if fed.round_ == 1 and self.start_from == "client":
+            return  # nothing has been averaged yet, nothing is sent
         weights = fed.server.model.state_dict()
         for client in clients:  # lines 4-6: the selected clients receive w_t
             client.model.load_state_dict(fed.channel.down(client, "weights", weights))
 
     def aggregate(self, fed, clients):
         uploads = [fed.channel.up(c, "weights", c.model.state_dict()) for c in clients]
-        shares = self.shares(fed, clients)
-        fed.server.model.load_state_dict(average(uploads, shares))  # line 8
+        new = self.combine(fed, clients, uploads, self.shares(fed, clients))
+        fed.server.model.load_state_dict(new)
+
+    def combine(self, fed, clients, uploads, shares) -> dict[str, Tensor]:
+        """The new global state, from the clients' states and how much each counts."""
+        return average(uploads, shares)  # line 8
 
     def shares(self, fed, clients) -> list[float]:
         """How much each client counts; for n_k / n each tells its number of images, once."""

@@ -1,0 +1,62 @@
+"""FedProc: features near their class's prototype and far from the others'.
+
+Mu et al., "FedProc: Prototypical Contrastive Federated Learning on Non-IID Data", Future Generation
+Computer Systems 143, 2023. Local objective: alpha L_con + (1 - alpha) L_CE, L_con =
+-log(e_y / sum_c e_c), e_c = exp(cos(h, prototype of c)).
+"""
+
+from dataclasses import dataclass
+
+from ..errors import SettingError, choose
+from ..losses import cross_entropy, prototype_contrastive
+from .base import register
+from .fedavg import FedAvg
+from .prototypes import WEIGHTING, collect, distribute
+
+
+@register("fedproc")
+@dataclass
+class FedProc(FedAvg):
+    """No author code was found; the objective was checked against MarsFL's re-implementation.
+
+    Features first, the classifier later: the weight falls from 1 to 0 over the run ("falling"), or
+    is `alpha` throughout ("constant": FCCL+). Until there are prototypes, in round 1, clients learn
+    from labels alone (MarsFL: not at all, because the weight of the labels is 0). Prototypes as in
+    `fedproto.py`. alpha = 0 is FedAvg, also for the running statistics of batch norm.
+    """
+
+    schedule: str = "falling"
+    alpha: float = 0.5  # weight of L_con under "constant"; FCCL+ Table VII
+    tau: float = 1.0  # MarsFL has no temperature
+    prototype_weighting: str = "samples"  # "uniform": MarsFL
+
+    def __post_init__(self):
+        super().__post_init__()
+        where = f"method {self.name}"
+        choose(self.schedule, ("falling", "constant"), kind="schedule", where=where)
+        choose(self.prototype_weighting, WEIGHTING, kind="prototype_weighting", where=where)
+        if not (0 <= self.alpha <= 1 and self.tau > 0):
+            raise SettingError(
+                f"alpha = {self.alpha}, tau = {self.tau}", where=where,
+                do="give alpha from 0 to 1 and tau above 0",
+            )  # fmt: skip
+
+    def collaborate(self, fed, clients):
+        super().collaborate(fed, clients)
+        distribute(fed, clients)
+        done = (fed.round_ - 1) / max(fed.settings.rounds - 1, 1)
+        for client in clients:
+            client.state["alpha"] = 1 - done if self.schedule == "falling" else self.alpha
+
+    def local_loss(self, client, x, y):
+        h = client.model.features(x)
+        loss = cross_entropy(client.model.classifier(h), y)
+        if "prototypes" not in client.state:
+            return loss
+        known, alpha = client.state["prototypes"], client.state["alpha"]
+        contrast = prototype_contrastive(h, y, known["means"], known["owned"], tau=self.tau)
+        return alpha * contrast + (1 - alpha) * loss
+
+    def aggregate(self, fed, clients):
+        super().aggregate(fed, clients)
+        collect(fed, clients, weighting=self.prototype_weighting)

@@ -1,0 +1,47 @@
+"""FedRS: do not push away the classes that you do not have.
+
+Li and Zhan, "FedRS: Federated Learning with Restricted Softmax for Label Distribution Non-IID
+Data", KDD 2021. Local objective: cross-entropy of logits of which those of absent classes are
+multiplied by alpha; prediction is as usual.
+"""
+
+from dataclasses import dataclass
+
+from ..errors import SettingError, choose
+from ..losses import continuous_restriction, restricted_cross_entropy, restriction
+from .base import register
+from .fedavg import FedAvg
+from .prototypes import class_counts
+
+SCALES = {"binary": restriction, "continuous": continuous_restriction}
+
+
+@register("fedrs")
+@dataclass
+class FedRS(FedAvg):
+    """Which classes a client has stays with it. alpha = 1 is FedAvg.
+
+    `scale`: "binary" is the paper's; where every client has every class it is FedAvg. "continuous"
+    is that of the authors' later code, which also has a classifier without bias and clips
+    gradients; here the whole logit is scaled, and nothing is clipped. Running statistics of batch
+    norm are averaged like weights.
+    """
+
+    alpha: float = 0.5
+    scale: str = "binary"
+
+    def __post_init__(self):
+        super().__post_init__()
+        where = f"method {self.name}"
+        choose(self.scale, SCALES, kind="scale", where=where)
+        if not 0 <= self.alpha <= 1:
+            raise SettingError(f"alpha = {self.alpha}", where=where, do="give 0 to 1")
+
+    def start(self, fed):
+        super().start(fed)
+        for client in fed.clients:
+            counts = class_counts(client, fed.scenario.num_classes)
+            client.state["scale"] = SCALES[self.scale](counts, alpha=self.alpha)
+
+    def local_loss(self, client, x, y):
+        return restricted_cross_entropy(client.model(x), y, client.state["scale"])

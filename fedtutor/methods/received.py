@@ -1,0 +1,28 @@
+"""What methods share whose clients keep the received network beside the one that they train."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from .fedavg import FedAvg
+from .public import frozen
+
+
+@dataclass
+class KeepsReceived(FedAvg):
+    """FedAvg; `client.models["received"]` is what the client started the round from, frozen."""
+
+    def build(self, client, make):
+        return {"model": make(), "received": frozen(make())}
+
+    def collaborate(self, fed, clients):
+        super().collaborate(fed, clients)
+        for client in clients:
+            client.models["received"].load_state_dict(client.model.state_dict())
+
+
+@torch.no_grad()
+def features_of(network: nn.Module, x: Tensor) -> Tensor:
+    """Features [batch, d] of a frozen network, in evaluation mode, without gradient."""
+    return network.eval().features(x)
