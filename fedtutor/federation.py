@@ -20,6 +20,17 @@ from .randomness import generator
 from .settings import Settings
 
 
+def cut(order: torch.Tensor, size: int) -> list[torch.Tensor]:
+    """An order of images, cut into one index tensor per batch of `size`.
+
+    A lone last image joins the batch before it, because batch norm cannot train on one image.
+    """
+    *parts, last = order.split(size)
+    if parts and len(last) == 1:
+        return [*parts[:-1], torch.cat([parts[-1], last])]
+    return [*parts, last]
+
+
 class Federation:
     """A method on a scenario, ready to run; `history` grows with every round.
 
@@ -75,7 +86,7 @@ class Federation:
         own, s = generator(self.seed, SERVER, round_, "public"), self.settings
         orders = [torch.randperm(len(self.scenario.public), generator=own).to(self.device)
                   for _ in range(s.public_epochs)]  # fmt: skip
-        return [index for order in orders for index in order.split(s.public_batch_size)]
+        return [index for order in orders for index in cut(order, s.public_batch_size)]
 
     def sample(self, count: int) -> list[Client]:
         """`count` clients drawn for this round, in their usual order."""

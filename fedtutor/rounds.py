@@ -13,7 +13,7 @@ import torch
 from .checkpoints import Checkpoints
 from .clients import Client
 from .errors import TrainingError
-from .federation import Federation
+from .federation import Federation, cut
 
 
 def run(fed: Federation, *, checkpoint=None, every: float = 120.0, progress: Callable = iter):
@@ -92,18 +92,12 @@ def local_update(fed: Federation, client: Client) -> tuple[float, list]:
 
 
 def batches(fed: Federation, count: int, own: torch.Generator) -> list[torch.Tensor]:
-    """A fresh order of `count` images, cut into one index tensor per batch.
-
-    A lone last image joins the batch before it, because batch norm cannot train on one image.
-    """
+    """A fresh order of `count` images, one index tensor per batch; see `federation.cut`."""
     size = fed.settings.batch_size
     order = torch.randperm(count, generator=own).to(fed.device)
     if fed.settings.drop_last and count > size:
         order = order[: count - count % size]
-    *parts, last = order.split(size)
-    if parts and len(last) == 1:
-        return [*parts[:-1], torch.cat([parts[-1], last])]
-    return [*parts, last]
+    return cut(order, size)
 
 
 def new_optimizer(client: Client, settings) -> torch.optim.Optimizer:

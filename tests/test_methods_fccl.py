@@ -1,6 +1,7 @@
 """FCCL, the methods it is compared with, and the public phase that they share."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -16,15 +17,19 @@ from conftest import (
 from test_rounds import NoGlobalRandomness
 
 from fedtutor import losses
+from fedtutor.augment import augment
 from fedtutor.datasets import Images
 from fedtutor.errors import DataError, ModelError, SettingError, TrainingError
 from fedtutor.methods import make
 from fedtutor.methods.fedmatch import nearest_others, shift_and_flip
 from fedtutor.methods.public import OPTIMIZERS, teacher_logits
+from fedtutor.randomness import generator
 from fedtutor.rounds import run
 from fedtutor.scenarios import Scenario
 
-PUBLIC = ("kd", "fedmd", "feddf", "rhfl", "rcfl", "fedmatch", "fccl")  # learn on public images
+PUBLIC = (  # learn on public images
+    "kd", "fedmd", "feddf", "rhfl", "rcfl", "fedmatch", "fccl", "fccl+", "ewc",
+)  # fmt: skip
 ALL = (*PUBLIC, "fml")
 SHORT = {"fccl": {"pretrain_epochs": 2}, "fml": {"meme": "linear"},
          "fedmatch": {"threshold": 0.4}}  # fmt: skip
@@ -114,6 +119,9 @@ def test_one_client_alone_and_clients_that_sit_out(method):
                   "pretrain_epochs": 0}),
         ("fccl", {"public_lr": 0.0, "lambda_loc": 0.0, "public_optimizer": "adam-fresh",
                   "pretrain_epochs": 0, "teachers": "none", "code_target": True}),
+        ("fccl+", {"public_lr": 0.0, "fntd": "none"}),
+        ("fccl+", {"fccm": False, "fisl": False, "fntd": "none"}),
+        ("ewc", {"public_lr": 0.0, "lambda_ewc": 0.0}),
     ],
 )  # fmt: skip
 def test_switched_off_it_is_solo_bit_for_bit(method, parameters):
@@ -145,6 +153,10 @@ def test_bytes_by_counting(method):
         expected[round_, "down", answer[0]] = (3 * 2 * answer[1], 3 * batches)
         if method == "rhfl":
             expected[round_, "down", "confidence"] = (3 * 2 * 4, 3)
+        if method in ("fccl+", "ewc"):  # to the other images only: 8 x 7, 8 x 7, 4 x 3
+            square = 3 * 2 * (8 * 7 + 8 * 7 + 4 * 3) * 4
+            expected[round_, "up", "similarities"] = (square, 3 * batches)
+            expected[round_, "down", "mean similarities"] = (square, 3 * batches)
     if method == "rcfl":
         expected[0, "up", "labels"] = (3 * 3, 3)
     table = {(r["round"], r["direction"], r["name"]): (r["bytes"], r["messages"])
@@ -210,7 +222,7 @@ def test_a_fresh_adam_descends_by_signs():
     assert not torch.equal(moved("adam", rounds=2), moved("adam-kept", rounds=2))
 
 
-@pytest.mark.parametrize("method", ["kd", "fedmd", "feddf", "rhfl", "rcfl", "fccl"])
+@pytest.mark.parametrize("method", ["kd", "fedmd", "feddf", "rhfl", "rcfl", "fccl", "fccl+"])
 def test_the_public_loss_falls(method):
     parameters = short(method, public_lr=0.01, **({"alpha": 0.0} if method == "rcfl" else {}))
     fed = federation(method, parameters=parameters, common_init=False, models=["linear"])
@@ -224,17 +236,49 @@ def test_the_public_loss_falls(method):
         assert seen[-1] < 0.8 * seen[0]
 
 
-def test_a_lone_last_public_image_is_left_out():
+def test_a_lone_last_public_image_joins_the_batch_before():
     fed = played("fccl", parameters={"pretrain_epochs": 1}, models=["noisy"], public_batch_size=19)
     sent = [row for row in fed.history["bytes"] if row["name"] == "logits"]
-    assert [row["bytes"] for row in sent] == [3 * 19 * 3 * 4] * 3
+    assert [(row["bytes"], row["messages"]) for row in sent] == [(3 * 20 * 3 * 4, 3)] * 3
+    fed = federation("kd", public_batch_size=3, public_epochs=2)
+    assert [len(index) for index in fed.public_batches(1)] == [3, 3, 3, 3, 3, 3, 2] * 2
+    fed = federation("kd", public_batch_size=19)
+    assert sorted(torch.cat(fed.public_batches(1)).tolist()) == list(range(20))
+
+
+def test_a_public_batch_of_one_image_is_the_one_error():
+    with pytest.raises(SettingError, match="single image") as caught:
+        played("kd", public_batch_size=1)
+    assert "public_batch_size" in caught.value.where
+
+
+@pytest.mark.parametrize("kind", ["none", "weak", "strong", "conference"])
+def test_all_clients_see_the_same_view_of_the_public_images(kind):
+    parameters = {"public_augment": kind, "public_lr": 0.0}
+    fed = played("kd", scenario=colored(tiny_scenario(), 16), models=["linear"], rounds=2,
+                 public_batch_size=4, parameters=parameters, record={"names": ["logits"]},
+                 lr=1e-30)  # fmt: skip
+    sent = {}
+    for m in fed.channel.messages:
+        sent.setdefault((m.round_, m.source), []).append(m.payload)
+    one, two, three = (torch.cat(sent[1, c.id]) for c in fed.clients)
+    assert torch.equal(one, two) and torch.equal(one, three)  # equal networks, equal views
+    public = fed.scenario.public.x
+    own = generator(fed.seed, "server", 1, "augment")
+    model = federation("kd", scenario=colored(tiny_scenario(), 16)).clients[0].model
+    expected = [model(fed.scenario.normalize(augment(kind, public[i], own)))
+                for i in fed.public_batches(1)]  # fmt: skip
+    assert torch.allclose(one, torch.cat(expected), atol=1e-5)
+    again = torch.cat(sent[2, fed.clients[0].id])  # the next round draws anew
+    order = [torch.cat(fed.public_batches(r)).argsort() for r in (1, 2)]
+    assert torch.allclose(one[order[0]], again[order[1]], atol=1e-5) == (kind == "none")
 
 
 @pytest.mark.parametrize("method", PUBLIC)
 def test_no_public_images_is_the_one_error(method):
     fed = federation(method, scenario=tiny_scenario(public=False),
                      parameters=short(method, pretrain_epochs=10**9))  # fmt: skip
-    with pytest.raises(DataError, match=f"{method} learns on public images and there are none"):
+    with pytest.raises(DataError, match=rf"{re.escape(method)} learns .* and there are none"):
         run(fed)  # at once, before any pretraining
 
 
@@ -250,6 +294,7 @@ def test_wrong_parameters_are_refused():
         ({"public_optimizer": "adan"}, "did you mean 'adam'"),
         ({"public_lr": -1.0}, "public_lr = -1"),
         ({"public_lr": float("nan")}, "public_lr = nan"),
+        ({"public_augment": "week"}, "did you mean 'weak'"),
         ({"correlation": "papr"}, "did you mean 'paper'"),
         ({"teachers": "all"}, "teachers"),
         ({"pretrain_epochs": 0}, "the pretrained network is to teach"),
@@ -281,7 +326,7 @@ def test_averaging_follows_the_public_phase(method):
 
 @pytest.mark.parametrize("method", PUBLIC)
 def test_averaging_refuses_different_networks(method):
-    with pytest.raises(ModelError, match=f"{method} with average = true averages weights"):
+    with pytest.raises(ModelError, match=rf"{re.escape(method)} with average = true"):
         played(method, parameters=short(method, average=True), models=["linear", "noisy", "linear"])
 
 

@@ -25,6 +25,7 @@ import nbformat
 import pytest
 import test_losses
 import test_losses_fccl
+import test_losses_fccl_plus
 import test_losses_fedcsd
 import torch
 from mutants import check_cells, equations, fails, mutants, runnable, survivors
@@ -36,7 +37,12 @@ FILES = [
     importlib.import_module(f"fedtutor.losses.{m.name}") for m in iter_modules(losses.__path__)
 ]
 EQUATIONS = [pytest.param(module, name, id=name) for module in FILES for name in equations(module)]
-LOOPS = (test_losses, test_losses_fccl, test_losses_fedcsd)  # plain-loop tests of the equations
+LOOPS = (
+    test_losses,
+    test_losses_fccl,
+    test_losses_fccl_plus,
+    test_losses_fedcsd,
+)  # plain-loop tests
 NOTEBOOK_OF = {"FCCL": "01", "FCCL+": "02", "FedCSD": "03", "RepShare": "04", "FedLGD": "05"}
 
 

@@ -115,6 +115,27 @@ def test_the_recipe_of_fedcsd_has_the_papers_numbers():
         assert missing == []
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("name", ["fccl", "fccl_plus"])
+def test_a_papers_recipe_names_every_parameter_of_its_methods(name, profile):
+    recipe = load(name, profile=profile)
+    missing = {f"{m}.{k}" for m, given in recipe.methods.items() for k in given} - {*recipe.origins}
+    assert not missing
+
+
+def test_notebooks_01_and_02_share_their_quick_settings():
+    fccl, plus = load("fccl", profile="quick"), load("fccl_plus", profile="quick")
+    assert (fccl.scenario, fccl.scenario_options) == (plus.scenario, plus.scenario_options)
+    assert fccl.settings == plus.settings
+    shared = [name for name in plus.methods if name in fccl.methods]
+    assert shared == ["solo", "fedmd", "feddf", "fedmatch", "rhfl", "fccl"]
+    assert {*plus.methods} - {*shared} == {"fccl+", "ewc"}
+    for name in shared:
+        assert plus.methods[name] == fccl.methods[name]
+    epochs = {given["pretrain_epochs"] for given in plus.methods.values()}
+    assert epochs == {10}  # an equal budget
+
+
 # --- what load does
 
 

@@ -42,6 +42,19 @@ from .fccl import (
     dual_distillation,
     dual_domain_loss,
 )
+from .fccl_plus import (
+    communication_loss,
+    distilled_loss,
+    ewc_penalty,
+    instance_similarity,
+    instance_similarity_loss,
+    non_target_distillation,
+    non_target_loss,
+    renormalized_non_target_distillation,
+    target_distillation,
+    target_logit_gradient,
+    without_diagonal,
+)
 from .fedcsd import (
     adaptive_mask,
     class_prototypes,

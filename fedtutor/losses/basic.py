@@ -10,7 +10,8 @@ from torch.nn.functional import kl_div, log_softmax
 def cross_entropy(z: Tensor, y: Tensor) -> Tensor:
     """Mean cross-entropy of logits `z` [batch, classes] and labels `y` [batch] (FCCL Eq. 3).
 
-    -(1/B) sum_b log softmax(z_b)[y_b]. Equal logits give log(classes). Derived in notebook 00.
+    Also FCCL+ Eq. 9. -(1/B) sum_b log softmax(z_b)[y_b]. Equal logits give log(classes). Derived in
+    notebook 00.
     """
     return torch.nn.functional.cross_entropy(z, y)
 
@@ -25,7 +26,7 @@ def proximal_term(w: Sequence[Tensor], w_global: Sequence[Tensor], *, mu: float)
 
 
 def distillation(z: Tensor, z_teacher: Tensor, *, tau: float = 1.0) -> Tensor:
-    """Divergence of a student from a teacher (FCCL Eq. 4 and 5; FedDF; FML).
+    """Divergence of a student from a teacher (FCCL Eq. 4 and 5; FCCL+ Eq. 7 and 8; FedDF; FML).
 
     (1/B) sum_b KL(softmax(z_teacher / tau) || softmax(z / tau)), no factor tau^2. z, z_teacher:
     [batch, classes]. At least 0, and 0 where the two differ by a constant per image; the gradient

@@ -2,7 +2,9 @@
 
 from . import (
     alone,
+    ewc,
     fccl,
+    fccl_plus,
     feature_distillation,
     fedavg,
     fedavgm,
@@ -30,7 +32,9 @@ __all__ = [
     "METHODS",
     "Method",
     "alone",
+    "ewc",
     "fccl",
+    "fccl_plus",
     "feature_distillation",
     "fedavg",
     "fedavgm",

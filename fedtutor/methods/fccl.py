@@ -29,8 +29,9 @@ class FCCL(PublicMethod):
 
     The paper says "Adam, lr 0.001" for the public step and keeps silent on how long Adam's memory
     lasts; here it lasts a round, like that of the local optimizer. Its code makes a new Adam for
-    every public batch: `public_optimizer = "adam-fresh"`. `lambda_loc = 0` or `teachers = "none"`
-    leave local training alone.
+    every public batch: `public_optimizer = "adam-fresh"`, and crops, flips and rotates the public
+    images: `public_augment = "conference"`. `lambda_loc = 0` or `teachers = "none"` leave local
+    training alone.
     """
 
     pretrain_epochs: int = 50  # Sec. 4; code: 40
@@ -53,8 +54,11 @@ class FCCL(PublicMethod):
             )  # fmt: skip
 
     def build(self, client, make):
-        roles = {*TEACHERS[self.teachers], *(["previous"] if self.code_target else [])}
-        return {"model": make(), **{role: frozen(make()) for role in sorted(roles)}}
+        return {"model": make(), **{role: frozen(make()) for role in sorted(self.roles())}}
+
+    def roles(self) -> set[str]:
+        """The frozen networks that a client keeps beside its own."""
+        return {*TEACHERS[self.teachers], *(["previous"] if self.code_target else [])}
 
     def start(self, fed):
         super().start(fed)
@@ -81,7 +85,10 @@ class FCCL(PublicMethod):
         )  # step 5; step 6 is the gradient step
 
     def local_loss(self, client, x, y):
-        z = client.model(x)  # step 7
+        return self.labels_and_teachers(client, x, y, client.model(x))  # step 7
+
+    def labels_and_teachers(self, client, x, y, z):
+        """Eq. 7, or what `teachers` leaves of it, for logits z of the client's own network."""
         if self.teachers == "both":  # steps 8-12
             previous = teacher_logits(client.models["previous"], x)
             pretrained = teacher_logits(client.models["pretrained"], x)

@@ -3,16 +3,20 @@
 For every public batch: all clients run the same images (1), send their logits up (2), the server
 combines and answers (3), and each client takes one step towards what it received (4). A method
 says with which loss; if the server answers with something else than the mean logits, it replaces
-`exchange`.
+`exchange`, and if the clients compute more than logits, `forward`.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from ..augment import KINDS, augment
+from ..channel import SERVER
 from ..errors import SettingError, TrainingError, choose
+from ..randomness import generator
 from .base import Method
 from .fedavg import average, require_equal_networks
 from .pretraining import pretrain
@@ -31,28 +35,40 @@ class PublicMethod(Method):
 
     public_lr: float = 1e-3  # learning rate on public images
     public_optimizer: str = "adam"  # see OPTIMIZERS
+    public_augment: str = "none"  # a kind of `augment.py`; all clients see the same view
     pretrain_epochs: int = 0  # epochs alone before round 1 (FCCL: 50)
     average: bool = False  # average the networks after the public phase (FCCL Sec. 4.1, Table 3)
 
     def __post_init__(self):
         where = f"method {self.name}"
         choose(self.public_optimizer, OPTIMIZERS, kind="public_optimizer", where=where)
+        choose(self.public_augment, KINDS, kind="public_augment", where=where)
         if not self.public_lr >= 0:
             raise SettingError(f"public_lr = {self.public_lr}", where=where, do="give 0 or more")
 
     def start(self, fed):
-        fed.public_batches(0)  # raises at once if there are none
+        if min(len(index) for index in fed.public_batches(0)) < 2:  # raises if there are none
+            raise SettingError(
+                f"{self.name} learns on public batches, and one of them has a single image",
+                where="setting 'public_batch_size'", do="give at least 2, and 2 public images",
+            )  # fmt: skip
         if self.average:
             require_equal_networks(fed.clients, method=f"{self.name} with average = true")
         pretrain(fed, self.pretrain_epochs)
 
     def collaborate(self, fed, clients):
+        self.public_phase(fed, clients)
+        if self.average:
+            self._average(fed, clients)
+
+    def public_phase(self, fed, clients) -> None:
+        """All public batches of this round, one step of every client per batch."""
         optimizers = {c.id: self._optimizer(fed, c) for c in clients}
         losses = {c.id: [] for c in clients}
+        views = generator(fed.seed, SERVER, fed.round_, "augment")
         for index in fed.public_batches(fed.round_):
-            if len(index) < 2:  # a lone last image has no batch statistics
-                continue
-            x = fed.scenario.normalize(fed.scenario.public.x[index])
+            x = augment(self.public_augment, fed.scenario.public.x[index], views)
+            x = fed.scenario.normalize(x)
             z = fed.each(clients, lambda c, x=x: self.forward(c, x))  # 1
             answers = self.exchange(fed, clients, x, z)  # 2, 3
             given = {c.id: (own, a) for c, own, a in zip(clients, z, answers, strict=True)}
@@ -71,20 +87,16 @@ class PublicMethod(Method):
             fed.each(clients, step)
         for c in clients:
             self._note(fed, c, optimizers[c.id], losses[c.id])
-        if self.average:
-            self._average(fed, clients)
 
     def forward(self, client, x: Tensor):
         """What the client computes on public images x; default its logits [batch, classes]."""
         return client.model(x)
 
-    def exchange(self, fed, clients, x: Tensor, z: list[Tensor]) -> list:
-        """From every client's logits to what every client receives; default their mean."""
-        sent = [fed.channel.up(c, "logits", own) for c, own in zip(clients, z, strict=True)]
-        mean = torch.stack(sent).mean(0)
-        return [fed.channel.down(c, "mean logits", mean) for c in clients]
+    def exchange(self, fed, clients, x: Tensor, z: list) -> list:
+        """From what every client computed to what it receives; default the mean logits."""
+        return exchange_mean(fed, clients, "logits", z)
 
-    def public_loss(self, client, x: Tensor, z: Tensor, answer) -> Tensor | None:
+    def public_loss(self, client, x: Tensor, z, answer) -> Tensor | None:
         """Scalar loss of one public batch; None means no step."""
         raise NotImplementedError
 
@@ -116,16 +128,24 @@ class PublicMethod(Method):
             c.model.load_state_dict(fed.channel.down(c, "weights", mean))
 
 
+def exchange_mean(fed, clients, name: str, values: Sequence[Tensor]) -> list[Tensor]:
+    """One tensor up from every client, their mean down to every client."""
+    sent = [fed.channel.up(c, name, own) for c, own in zip(clients, values, strict=True)]
+    mean = torch.stack(sent).mean(0)
+    return [fed.channel.down(c, f"mean {name}", mean) for c in clients]
+
+
 def frozen(model: nn.Module) -> nn.Module:
     """The same network as a teacher: no optimizer will touch it."""
     return model.requires_grad_(False)
 
 
 @torch.no_grad()
-def teacher_logits(teacher: nn.Module, x: Tensor) -> Tensor:
-    """Logits [batch, classes] of a frozen network, in evaluation mode, without gradient.
+def teacher_logits(teacher: nn.Module, x: Tensor, *, train: bool = False) -> Tensor:
+    """Logits [batch, classes] of a frozen network, without gradient, in evaluation mode.
 
     The mode is set here, where it matters, because a client switches all its networks to training
-    mode when a round begins.
+    mode when a round begins. `train` leaves it there: the batch's own statistics, dropout, and
+    running statistics that move (FCCL+'s code).
     """
-    return teacher.eval()(x)
+    return teacher.train(train)(x)

@@ -1,0 +1,131 @@
+"""FCCL+: learn from others by logits and by similarities, remember by the other classes.
+
+Huang, Ye, Shi and Du, "Generalizable Heterogeneous Federated Cross-Correlation and Instance
+Similarity Learning", the journal version of FCCL, Algorithm 1. On public images each client
+minimizes L_FCCM + omega L_FISL (Eq. 6): FCCL's loss on the cross-correlation of logits (Eq. 1 and
+2), and the divergence of its instance similarities from the mean ones (Eq. 3 to 5). On its private
+images L_CE + L_FNTD (Eq. 14), with its own network of the last round as the teacher. Steps are
+numbered through Algorithm 1: 1 is "for e", 2 to 4 what a client computes on public images, 5 the
+two means, 6 to 8 the collaborative update, 9 to 13 the local update, 14 the new theta.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from .. import losses
+from ..errors import SettingError, choose
+from ..rounds import batches
+from .base import register
+from .fccl import FCCL
+from .public import exchange_mean, teacher_logits
+
+NON_TARGET = {  # name: loss on the teacher's logits, and the power of tau that multiplies it
+    "printed": (losses.non_target_distillation, 0),  # Eq. 13
+    "tau2": (losses.non_target_distillation, 2),  # official code
+    "renormalized": (losses.renormalized_non_target_distillation, 0),  # Eq. 13 mended
+    "fedntd": (losses.renormalized_non_target_distillation, 2),  # FedNTD
+}
+MEMORY = (*NON_TARGET, "kd", "none")  # Eq. 10; nothing
+
+
+@register("fccl+")
+@dataclass
+class FCCLPlus(FCCL):
+    """The paper's formulas; each option names a place where its code differs, or an ablation.
+
+    What crosses: per public batch of B images every client sends its logits [B, classes] and its
+    similarities [B, B - 1], and receives their means. Features stay at home: their widths differ.
+    Similarities are counted as Table II has them, though half of a symmetric matrix would do.
+
+    Logits and features come out of one forward pass. The official code makes two, so batch norm's
+    running statistics move twice per public batch there, and dropout differs between the two. Its
+    teacher runs in training mode (`teacher_mode = "train"`), its FNTD is `fntd = "tau2"`, its
+    public optimizer `public_optimizer = "adam-fresh"`, its correlation `correlation = "code"`, its
+    augmentation `public_augment = "weak_code"`; learning rates that fall to a tenth over the rounds
+    are left out. Running statistics stay with their client, unless `average` averages them.
+
+    Ablations: Table X switches `fccm`, `fisl` and, with `fntd = "none", teachers = "both"` (FCCL's
+    local loss, Eq. 19), FNTD; without `fccm` and `fisl` there is no public phase. Fig. 9:
+    `teacher`. Fig. 10: `tau`, `fntd = "kd"`. Table XIII: `public_augment`. Table XIV: `omega`.
+    Table XV: `average`, between the two phases. Table XVI: method `ewc`. Table XVII: `kd_share`.
+    """
+
+    pretrain_epochs: int = 0  # from scratch, as the code; FCCL: 50
+    teachers: str = "none"  # FCCL's, beside FNTD
+    fccm: bool = True  # learn by logits
+    fisl: bool = True  # learn by similarities
+    mu: float = 0.02  # temperature of Eq. 3
+    omega: float = 3.0  # weight of FISL in Eq. 6
+    fntd: str = "printed"  # see MEMORY
+    tau: float = 3.0  # temperature of Eq. 8
+    teacher: str = "previous"  # theta^{e-1}; "current": theta^e, after the collaborative phase
+    teacher_mode: str = "eval"  # "train": batch statistics and dropout, as in the code
+    kd_share: float = 0.0  # share of a round's local steps that start with KD instead (Table XVII)
+
+    def __post_init__(self):
+        super().__post_init__()
+        where = f"method {self.name}"
+        choose(self.fntd, MEMORY, kind="fntd", where=where)
+        choose(self.teacher, ("previous", "current"), kind="teacher", where=where)
+        choose(self.teacher_mode, ("eval", "train"), kind="teacher_mode", where=where)
+        for name, right, rule in (
+            ("mu", self.mu > 0, "above 0"), ("tau", self.tau > 0, "above 0"),
+            ("omega", self.omega >= 0, "at least 0"),
+            ("kd_share", 0 <= self.kd_share <= 1, "from 0 to 1"),
+        ):  # fmt: skip
+            if not right:
+                raise SettingError(
+                    f"{name} = {getattr(self, name)}", where=where, do=f"give a number {rule}"
+                )
+
+    def roles(self):
+        taught = self.fntd != "none" or self.kd_share > 0
+        return super().roles() | ({self.teacher} if taught else set())
+
+    def collaborate(self, fed, clients):
+        super().collaborate(fed, clients)  # remembers theta^{e-1}; steps 2 to 8; `average`
+        for client in clients:
+            self._remember(client, "current")
+            if self.kd_share:
+                steps = len(batches(fed, len(self.local_data(client)), torch.Generator()))
+                steps *= fed.local_epochs(client)
+                client.state["kd_until"] = client.steps + round(self.kd_share * steps)
+
+    def public_phase(self, fed, clients):
+        if self.fccm or self.fisl:
+            super().public_phase(fed, clients)
+
+    def forward(self, client, x):
+        h = client.model.features(x)  # step 2
+        z = client.model.classifier(h)  # step 3
+        if not self.fisl:
+            return z, None
+        return z, losses.without_diagonal(losses.instance_similarity(h, mu=self.mu))  # step 4
+
+    def exchange(self, fed, clients, x, outputs):  # step 5
+        z, s = ([own[part] for own in outputs] for part in (0, 1))
+        nothing = [None] * len(clients)
+        z_means = super().exchange(fed, clients, x, z) if self.fccm else nothing
+        s_means = exchange_mean(fed, clients, "similarities", s) if self.fisl else nothing
+        return list(zip(z_means, s_means, strict=True))
+
+    def public_loss(self, client, x, own, means):
+        (z, s), (z_mean, s_mean) = own, means
+        fccm = super().public_loss(client, x, z, z_mean) if self.fccm else 0.0  # step 6
+        fisl = losses.instance_similarity_loss(s, s_mean) if self.fisl else 0.0  # step 7
+        return losses.communication_loss(fccm, fisl, omega=self.omega)  # step 8
+
+    def local_loss(self, client, x, y):
+        z = client.model(x)  # step 9
+        loss = self.labels_and_teachers(client, x, y, z)  # step 10
+        kd_first = self.kd_share and client.steps < client.state["kd_until"]
+        memory = "kd" if kd_first else self.fntd
+        if memory == "none":
+            return loss
+        teacher = client.models[self.teacher]
+        z_teacher = teacher_logits(teacher, x, train=self.teacher_mode == "train")  # step 11
+        if memory == "kd":
+            return loss + self.tau**2 * losses.distillation(z, z_teacher, tau=self.tau)  # Eq. 10
+        distance, power = NON_TARGET[memory]
+        return loss + self.tau**power * distance(z, y, z_teacher, tau=self.tau)  # steps 12, 13
