@@ -63,25 +63,26 @@ class Run:
             self.results[key] = seen
         return self.results[key]
 
-    def recorded(self, method: str, scenario: str | None = None,
+    def recorded(self, method: str, scenario: str | None = None, recipe: str | None = None,
                  **changes) -> list[evidence.Result]:  # fmt: skip
         """One result per seed from `data/results/`, in the recipe's quick setting with `changes`.
 
-        A reader's own `overrides` do not touch it, save "recompute". What is not there, or of
-        other settings, is computed now, and kept where the environment variable `FEDTUTOR_RECORD`
-        is set.
+        `recipe`: another one than the notebook's. A reader's own `overrides` do not touch it, save
+        "recompute". What is not there, or of other settings, is computed now, and kept where the
+        environment variable `FEDTUTOR_RECORD` is set.
         """
-        recipe = recipes.load(
-            self.recipe.name, profile="quick", scenario=scenario, overrides=changes
+        asked = recipes.load(
+            recipe or self.recipe.name, profile="quick", scenario=scenario, overrides=changes
         )
+        about = {**changes, "recorded": [asked.name, asked.scenario]}
         results = []
         for seed in self.seeds:
-            key = _key(method, seed, {**changes, "scenario": recipe.scenario, "recorded": True})
+            key = _key(method, seed, about)
             if key not in self.results:
-                found = evidence.recorded(recipe, method, seed, folder=evidence.RESULTS)
+                found = evidence.recorded(asked, method, seed, folder=evidence.RESULTS)
                 if not found or self.recipe.recompute:
                     keep = evidence.RESULTS if os.environ.get("FEDTUTOR_RECORD") else None
-                    found = self._train(recipe, method, seed, folder=keep)
+                    found = self._train(asked, method, seed, folder=keep)
                 self.results[key] = found
             results.append(self.results[key])
         return results

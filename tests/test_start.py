@@ -133,6 +133,8 @@ def test_recorded_results_are_read_and_missing_ones_computed(tmp_path, monkeypat
     assert again[0] == first[0] and len(again) == 2 and run.recorded("solo", **small)[1] is again[1]
     assert len(list(tmp_path.rglob("*.json"))) == 1  # seed 1 was computed and is not kept
     assert setting(again) == "digits-mini · quick · seeds 0, 1"
+    other = begin(seeds=[0]).recorded("solo", recipe="fccl", rounds=1, local_epochs=1)
+    assert other[0].recipe == "fccl" and again[0].recipe == "start"
     fresh = begin(seeds=[0], overrides={"recompute": True}).recorded("solo", **small)
     assert fresh[0] is not first[0] and fresh[0].headline == first[0].headline
 
