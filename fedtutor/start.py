@@ -111,12 +111,15 @@ class Run:
         """One result per seed for each of the notebook's methods."""
         return {method: self.each(method, **changes) for method in self.methods}
 
-    def show(self, figure, description: str, *, table=None, recorded=()) -> None:
+    def show(self, figure, description: str, *, table=None, recorded=(), seed=None) -> None:
         """`figures.show` with the line that names data, profile and seeds.
 
-        `recorded`: the results behind the figure, where they come from `recorded`.
+        `recorded`: the results behind the figure, where they come from `recorded`; `seed`: the one
+        that a picture of a single run shows.
         """
         footer = f"{setting(recorded)} · recorded" if recorded else self.footer
+        if seed is not None:
+            footer = f"{self.scenario.name} · {self.recipe.profile} · seed {seed}"
         figures.show(figure, description, footer=footer, table=table, recorded=bool(recorded))
 
     @property

@@ -116,6 +116,8 @@ def _maps(panels, labels, class_names, groups=None, *, title: str, note: str) ->
                 axes.scatter(*points[chosen & (labels == label) & (groups == group)].T, s=14,
                              marker=marker, color=_class_color(label), lw=0,
                              alpha=0.8)  # fmt: skip
+            lead = chosen & (labels == label) & (groups == next(iter(kinds)))  # where a name goes
+            mine = points[lead] if lead.any() else mine
             distance = np.linalg.norm(mine[:, None] - mine[None], axis=-1).sum(axis=0)
             centers.append((axes, names[label], mine[distance.argmin()]))
         axes.set_title(name)
