@@ -1,7 +1,8 @@
 """`python -m fedtutor notebooks`: execute the numbered notebooks and write pages to `build/`.
 
 For maintainers: `python -m fedtutor exercises` makes their exercises from the solutions, and
-`python -m fedtutor refresh` executes them in place, as they are committed.
+`python -m fedtutor refresh` executes them in place, as they are committed. Before a long run,
+`python -m fedtutor rehearse` plays two rounds of every method of a recipe.
 """
 
 import argparse
@@ -35,6 +36,18 @@ def main(arguments: list[str] | None = None) -> int:
     job.add_argument("--only", nargs="+", default=[], metavar="NN", help="e.g. --only 00 02b")
     job.add_argument("--folder", type=Path, default=ROOT / "notebooks", help="where they lie")
     job.set_defaults(do=make_exercises)
+    job = jobs.add_parser("rehearse", help="play two rounds of every method, as the paper has it")
+    job.add_argument("recipe", help="e.g. fccl")
+    job.add_argument("--scenario", help="another one than the recipe's")
+    job.add_argument("--methods", metavar="A,B", help="default: all of the recipe")
+    job.add_argument("--overrides", metavar="JSON", help="e.g. '{\"scenario.public_size\": 1024}'")
+    job.add_argument("--device", default="auto", help="auto (default), cpu or cuda")
+    job.add_argument("--profile", default="paper", help="quick or paper (default)")
+    job.add_argument("--threads", type=int, help="clients that train at once; default: the cores")
+    job.add_argument("--artifacts", type=Path, help="folder that keeps what methods share")
+    job.add_argument("--output", type=Path, default=ROOT / "data" / "rehearsals",
+                     help="where the results go")  # fmt: skip
+    job.set_defaults(do=rehearse_all)
     options = parser.parse_args(arguments)
     os.environ.setdefault("TQDM_DISABLE", "1")
     try:
@@ -51,6 +64,22 @@ def make_exercises(options) -> int:
     for path in generate(options.folder, options.only):
         print(f"{path.stem}: new exercises; now python -m fedtutor refresh --only {path.stem}")
     return 0
+
+
+def rehearse_all(options) -> int:
+    from .rehearsal import rehearse, table
+    from .start import _device, _read
+
+    names = options.methods.split(",") if options.methods else None
+    rows = rehearse(
+        options.recipe, scenario=options.scenario, names=names,
+        overrides=_read("overrides", {"overrides": options.overrides}),
+        device=_device(options.device), profile=options.profile, folder=options.output,
+        threads=options.threads, artifacts=options.artifacts,
+        say=lambda words: print(words, flush=True),
+    )  # fmt: skip
+    print(table(options.recipe, folder=options.output).iloc[:, :9].round(2).to_string(index=False))
+    return 1 if any(row["error"] for row in rows) else 0
 
 
 def refresh_all(options) -> int:

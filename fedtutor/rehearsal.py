@@ -1,0 +1,245 @@
+"""Rehearse a paper's full setting: two rounds of every method, before a long run is started.
+
+A run of the paper profile takes hours; a network that does not fit, a lack of memory or a
+checkpoint that cannot be read should not show after the first of them. So every method plays two
+rounds, each in a process of its own: nothing but the checkpoint leads from the first to the second,
+and the peak memory is that of this method alone. What is smaller than in the recipe (images,
+epochs) is given as overrides and written down beside every number. Accuracies are not written
+down: two rounds say nothing about them.
+
+    python -m fedtutor rehearse fccl --scenario digits-partial --overrides '{"batch_size": 256}'
+"""
+
+import hashlib
+import itertools
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from . import evidence, methods, recipes, rounds, scenarios
+from .errors import StorageError, TrainingError, choose
+from .federation import Federation
+from .recipes import Recipe
+from .storage import ROOT, damaged, load_json, save_json, shown
+
+REHEARSALS = ROOT / "data" / "rehearsals"
+FORMAT = 1  # of the file
+ROUNDS = 2
+
+
+def rehearse(name: str, *, scenario: str | None = None, names: Sequence[str] | None = None,
+             overrides: dict | None = None, device: str = "cpu", profile: str = "paper",
+             threads: int | None = None, folder=REHEARSALS, artifacts=None,
+             say: Callable = print) -> list[dict]:  # fmt: skip
+    """Play two rounds of the methods `names` (default: all of the recipe `name`); one row each.
+
+    Rows go to `<folder>/<recipe>-<scenario>.json` as they come. There a row takes the place of the
+    one with the same method, profile, reductions, device and threads; all others stay. A method
+    that fails has its error in its row and stops nothing. What goes through `fed.artifact`, such as
+    pretrained networks, is made once for all methods; in the folder `artifacts` later calls find
+    it too. Fewer `threads` need less memory: so many clients train at once.
+    Raises `SettingError` for an unknown recipe, scenario, method or override, and `StorageError`.
+    """
+    full = recipes.load(name, profile=profile)
+    recipe = recipes.load(name, profile=profile, scenario=scenario, overrides=overrides)
+    recipe = recipe.change({"rounds": ROUNDS, "eval_every": ROUNDS})
+    choose(recipe.scenario, scenarios.SCENARIOS, kind="scenario", where=f"recipe {name}")
+    names = list(recipe.methods) if names is None else names
+    for method in names:
+        choose(method, methods.METHODS, kind="method", where="methods")
+    threads, rows = threads or os.cpu_count() or 1, []
+    with tempfile.TemporaryDirectory() as temporary:
+        for method in names:
+            options = {"device": device, "threads": threads, "artifacts": artifacts or temporary}
+            row = {
+                "method": method, "profile": profile, "reduced": reduced(full, recipe, method),
+                "networks": recipe.settings.models, "batch_size": recipe.settings.batch_size,
+                "public_batch_size": recipe.settings.public_batch_size,
+                "environment": evidence.environment(device, threads),
+            }  # fmt: skip
+            with tempfile.TemporaryDirectory() as checkpoint:
+                row |= _played(recipe, method, checkpoint=checkpoint, **options)
+            rows.append(row)
+            _keep(Path(folder) / f"{name}-{recipe.scenario}.json", recipe, row)
+            say(f"{method}: {row['error'] or _in_words(row)}")
+    return rows
+
+
+def _played(recipe: Recipe, method: str, **options) -> dict:
+    """The parts of a row that are measured, or the error alone."""
+    played, weights = [], None
+    try:
+        for number in range(1, ROUNDS + 1):
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+                job = pool.submit(play, recipe, method, number, weights=weights, **options)
+                played.append(job.result())
+            weights = played[-1]["round"]["weights"]
+    except BrokenProcessPool:
+        number = len(played) + 1
+        return {"error": f"the process of round {number} was killed: too little memory?"}
+    except Exception as error:  # whatever it is, the next method has its turn
+        return {"error": f"{type(error).__name__}: {getattr(error, 'what', error)}"}
+    return {"error": None, "data": played[0]["data"], "rounds": [p["round"] for p in played]}
+
+
+def play(recipe: Recipe, method: str, number: int, *, checkpoint, weights: str | None = None,
+         device: str = "cpu", threads: int = 1, artifacts=None) -> dict:  # fmt: skip
+    """Play round `number` in this process, from the checkpoint on, and leave a new one there.
+
+    `weights` is the fingerprint that round 2 has to begin with. Returns which data were used, and
+    for the round: seconds (preparation holds loading, pretraining and the evaluation before round
+    1; the last round holds the evaluation after it), CPU seconds (which other work on the machine
+    does not lengthen as much), peak memory in bytes, losses, fingerprint.
+    Raises `TrainingError` where it went on elsewhere, where a client that took part kept its
+    weights, or where a loss or weight is not finite.
+    """
+    began, seen, where = time.perf_counter(), {}, f"{method}, round {number}"
+    if torch.device(device).type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    scenario = scenarios.build(recipe.scenario, **recipe.scenario_options)
+    fed = Federation(
+        scenario, methods.make(method, **recipe.methods.get(method, {})), recipe.settings,
+        device=device, threads=threads, artifacts=artifacts,
+    )  # fmt: skip
+
+    def one_round(numbers):
+        seen["preparation"], found = time.perf_counter() - began, fingerprint(fed)
+        _require(weights in (None, found), "other weights than those of the checkpoint", where)
+        before = {c.id: [p.detach().clone() for p in c.model.parameters()] for c in fed.clients}
+        busy = time.process_time()
+        for seen["number"] in itertools.islice(numbers, 1):
+            yield seen["number"]
+        seen["cpu_seconds"] = time.process_time() - busy
+        for c in fed.clients:
+            pairs = zip(before[c.id], c.model.parameters(), strict=True)
+            seen[c.id] = any(not torch.equal(old, new) for old, new in pairs)
+
+    history = rounds.run(fed, checkpoint=checkpoint, every=0, progress=one_round)
+    went_on = seen.get("number") == number == len(history["loss"])
+    _require(went_on, f"round {seen.get('number')} was played instead", where)
+    losses = history["loss"][-1]["values"]
+    public = [(c.state.get("public_loss") or [None])[-1] for c in fed.clients]
+    for c, loss, other in zip(fed.clients, losses, public, strict=True):
+        if loss is not None:  # None: it sat out
+            values = [w for m in c.models.values() for w in m.state_dict().values()]
+            finite = math.isfinite(loss) and math.isfinite(other or 0)
+            finite = finite and all(bool(torch.isfinite(w).all()) for w in values)
+            _require(finite, f"a weight or loss of client {c.id} is not finite", where)
+            _require(seen[c.id], f"the weights of client {c.id} did not change", where)
+    return {
+        "data": {
+            "title": scenario.title, "stand_in": scenario.stand_in, "size": scenario.image_size,
+            "fingerprint": scenario.fingerprint,
+            "clients": history["clients"], "private": [len(c.private) for c in scenario.clients],
+            "public": 0 if scenario.public is None else len(scenario.public),
+            "tests": history["tests"], "test": [len(test) for test in scenario.tests.values()],
+        },
+        "round": {
+            "number": number, "preparation": seen["preparation"], "loss": losses,
+            "public_loss": public, "seconds": history["seconds"][-1],
+            "cpu_seconds": seen.get("cpu_seconds"),
+            "peak_memory": evidence.peak_memory(device), "weights": fingerprint(fed),
+        },
+    }  # fmt: skip
+
+
+def fingerprint(fed: Federation) -> str:
+    """12 hex digits over all weights and buffers of the clients and the server."""
+    digest = hashlib.sha256()
+    for holder in (fed.server, *fed.clients):
+        for role in sorted(holder.models):
+            for value in holder.models[role].state_dict().values():
+                digest.update(value.cpu().numpy().tobytes())
+    return digest.hexdigest()[:12]
+
+
+def reduced(full: Recipe, recipe: Recipe, method: str) -> dict:
+    """Key -> [value in `full`, value in `recipe`], where a run of `method` differs.
+
+    Options that only the other scenario has are left out, unless they were given.
+    """
+    before, found = full.values(), {}
+    for key, value in recipe.values().items():
+        touches = key.partition(".")[0] in (key, "scenario", method)
+        if touches and (key in before or key in recipe.overrides) and before.get(key) != value:
+            found[key] = [before.get(key), value]
+    return found
+
+
+def table(recipe: str, *, folder=REHEARSALS) -> pd.DataFrame:
+    """All rehearsals of `recipe`, one row each: method, seconds, peak memory, error, conditions.
+
+    Preparation: of round 1; the first method's holds the pretraining of all. GB: 10^9 bytes. Raises
+    `StorageError` where there is none, or where a file is damaged.
+    """
+    found = [_read(path) for path in sorted(Path(folder).glob("*.json"))]
+    lines = [_line(value["scenario"], row) for value in found if value["recipe"] == recipe
+             for row in value["rows"]]  # fmt: skip
+    if not lines:
+        raise StorageError(
+            f"no rehearsal of {recipe}", where=shown(folder),
+            do=f"run python -m fedtutor rehearse {recipe}",
+        )  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+def _line(scenario: str, row: dict) -> dict:
+    played, data, made = row.get("rounds", []), row.get("data"), row["environment"]
+    memory, git = _memory(row), made["git"] or {"commit": "", "dirty": False}
+    played = played or [dict.fromkeys(("preparation", "seconds", "cpu_seconds"))] * ROUNDS
+    return {
+        "method": row["method"], "scenario": scenario,
+        "preparation (s)": played[0]["preparation"],
+        **{f"round {n} (s)": entry["seconds"] for n, entry in enumerate(played, start=1)},
+        **{f"CPU {n} (s)": entry["cpu_seconds"] for n, entry in enumerate(played, start=1)},
+        "peak (GB)": memory and memory / 1e9, "error": row["error"] or "",
+        "reduced": "; ".join(f"{key} {a} → {b}" for key, (a, b) in row["reduced"].items()),
+        "networks": ", ".join(row["networks"]),
+        "batches": f"{row['batch_size']} private, {row['public_batch_size']} public",
+        "private images": ", ".join(map(str, data["private"])) if data else "",
+        "public images": data and data["public"],
+        "test images": ", ".join(map(str, data["test"])) if data else "",
+        "profile": row["profile"], "torch": made["torch"], "device": made["device"],
+        "threads": made["threads"], "commit": git["commit"][:12] + git["dirty"] * " + changes",
+    }  # fmt: skip
+
+
+def _in_words(row: dict) -> str:
+    seconds, memory = [entry["seconds"] for entry in row["rounds"]], _memory(row)
+    words = f"rounds of {' and '.join(f'{s:.1f}' for s in seconds)} s"
+    return words if memory is None else f"{words}, {memory / 1e9:.2f} GB"
+
+
+def _memory(row: dict) -> int | None:
+    return max((r["peak_memory"] for r in row.get("rounds", []) if r["peak_memory"]), default=None)
+
+
+def _keep(path: Path, recipe: Recipe, row: dict) -> None:
+    def key(r):
+        own = [r[part] for part in ("method", "profile", "reduced")]
+        return own + [r["environment"][part] for part in ("device", "threads")]
+
+    rows = [r for r in (_read(path)["rows"] if path.exists() else []) if key(r) != key(row)]
+    save_json(path, {"format": FORMAT, "recipe": recipe.name, "scenario": recipe.scenario,
+                     "rows": [*rows, row]})  # fmt: skip
+
+
+def _read(path: Path) -> dict:
+    value = load_json(path)
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise damaged(path, ValueError(f"it is not a rehearsal of format {FORMAT}"))
+    return value
+
+
+def _require(right: bool, what: str, where: str) -> None:
+    if not right:
+        raise TrainingError(what, where=where, do="mend the method before a long run is started")
