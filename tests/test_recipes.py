@@ -136,6 +136,35 @@ def test_notebooks_01_and_02_share_their_quick_settings():
     assert epochs == {10}  # an equal budget
 
 
+def test_the_recipe_of_repshare_has_the_papers_numbers():
+    paper = load("repshare", profile="paper")
+    s, own = paper.settings, paper.methods["repshare"]
+    assert (paper.scenario, s.models, s.rounds, s.local_epochs) == ("mnist", ["lenet5"], 100, 1)
+    assert (s.optimizer, s.lr, s.batch_size, s.eval_every) == ("adam", 1e-3, 32, 10)
+    assert not s.common_init
+    assert (paper.scenario_options["num_clients"], paper.scenario_options["private_size"]) == (
+        10, 1200,
+    )  # fmt: skip
+    assert (own["lambda_kd"], own["lambda_disc"], own["n_avg"]) == (10.0, 1.0, 10)
+    assert (own["m_up"], own["m_down"], own["reading"]) == (1, 1, "paper")
+    assert own["exclude_self"] is False and paper.methods["fd"]["lambda_"] == 10.0
+    for scenario, network, size in (
+        ("fashion-mnist", "resnet9", 6000), ("cifar10", "resnet18_repshare", 10000),
+    ):  # fmt: skip
+        other = load("repshare", profile="paper", scenario=scenario)
+        assert (other.settings.models, other.settings.rounds) == ([network], 20)
+        assert other.scenario_options["private_size"] == size
+        assert other.methods == paper.methods
+    assert set(paper.methods) == {"solo", "central", "fedavg", "fd", "repshare"}
+    variant = {"repshare.reading": "code", "fedavg.start_from": "client", "scenario.num_clients": 2}
+    assert paper.change(variant).methods["repshare"]["reading"] == "code"
+    for profile in PROFILES:  # every parameter of every method is there, with a source
+        table = load("repshare", profile=profile).sources().set_index("setting")
+        missing = [k for k in table.index[table["source"] == NOT_IN_RECIPE]
+                   if "." in k and not k.startswith("scenario.")]  # fmt: skip
+        assert missing == []
+
+
 # --- what load does
 
 

@@ -71,3 +71,14 @@ from .fedcsd import (
     refined_logits,
     similarity_scores,
 )
+from .repshare import (
+    best_discriminator,
+    contrastive_objective,
+    discriminator_loss,
+    discriminator_loss_code,
+    fd_loss,
+    information_bound,
+    representation_distance,
+    repshare_loss,
+    same_class,
+)

@@ -5,6 +5,7 @@ from . import (
     ewc,
     fccl,
     fccl_plus,
+    fd,
     feature_distillation,
     fedavg,
     fedavgm,
@@ -23,6 +24,7 @@ from . import (
     logit_distillation,
     moon,
     rcfl,
+    repshare,
     rhfl,
     scaffold,
 )
@@ -35,6 +37,7 @@ __all__ = [
     "ewc",
     "fccl",
     "fccl_plus",
+    "fd",
     "feature_distillation",
     "fedavg",
     "fedavgm",
@@ -56,6 +59,7 @@ __all__ = [
     "parameters",
     "rcfl",
     "register",
+    "repshare",
     "rhfl",
     "scaffold",
 ]  # fmt: skip

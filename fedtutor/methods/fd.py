@@ -1,0 +1,74 @@
+"""FD: federated distillation, the mean output of each class instead of weights.
+
+Jeong et al., "Communication-Efficient On-Device Machine Learning: Federated Distillation and
+Augmentation under Non-IID Private Data", 2018, Algorithm 1. Local objective: L_CE + lambda (cross-
+entropy to the other clients' mean softmax output for the class of the image).
+"""
+
+from dataclasses import dataclass
+
+from .. import losses
+from ..errors import SettingError, choose
+from .base import Method, register
+from .class_means import WEIGHTING, global_means, keep_means
+from .prototypes import class_counts, own_prototypes
+
+LOSSES = {
+    "cross-entropy": "softmax outputs are averaged, and are soft labels (the original)",
+    "mse": "logits are averaged, mean squared distance to them (RepShare's code)",
+}
+
+
+@register("fd")
+@dataclass
+class FD(Method):
+    """The original; RepShare's baseline is loss = "mse", exclude_self = false, lambda_ = 10.
+
+    Means come from one pass after local training, in evaluation mode, as in RepShare's code; the
+    original averages the outputs of the round's training batches, while they move. Networks may
+    differ in everything. Until there are means, in round 1, a client learns from labels alone, and
+    so for images of a class that none of the others has. The original's augmentation (FAug) is not
+    here. lambda_ = 0 is `solo`, also for the running statistics of batch norm, which stay at home.
+    """
+
+    lambda_: float = 1.0  # ours; RepShare's code: 10
+    loss: str = "cross-entropy"  # see LOSSES
+    exclude_self: bool = True  # the mean is over the others; RepShare's code: over all
+    weighting: str = "uniform"  # every owner of a class counts alike; RepShare's code: "samples"
+
+    def __post_init__(self):
+        where = f"method {self.name}"
+        choose(self.loss, LOSSES, kind="loss", where=where)
+        choose(self.weighting, WEIGHTING, kind="weighting", where=where)
+        if not self.lambda_ >= 0:
+            raise SettingError(f"lambda_ = {self.lambda_}", where=where, do="give 0 or more")
+
+    def collaborate(self, fed, clients):
+        for client in clients:
+            known = global_means(fed, without=client.id if self.exclude_self else "")
+            if known is not None:
+                client.state["received"] = fed.channel.down(client, "means", known)
+
+    def local_loss(self, client, x, y):
+        z = client.model(x)
+        loss = losses.cross_entropy(z, y)
+        if "received" not in client.state:
+            return loss
+        known = client.state["received"]
+        pull = losses.prototype_distance if self.loss == "mse" else losses.fd_loss
+        return loss + self.lambda_ * pull(z, y, known["means"], known["owned"])
+
+    def aggregate(self, fed, clients):
+        def measured(client):
+            network = client.model.eval()
+            mean = own_prototypes(fed, client, lambda x: self.output(network(x)))
+            network.train()
+            return mean
+
+        for client, means in zip(clients, fed.each(clients, measured), strict=True):
+            counts = class_counts(client, len(means))
+            keep_means(fed, client, means, counts, weighting=self.weighting)
+
+    def output(self, z):
+        """What is averaged, from logits [batch, classes]."""
+        return z if self.loss == "mse" else z.softmax(1)

@@ -1,0 +1,278 @@
+"""RepShare: clients show each other what a class looks like in their last hidden layer.
+
+Berdoz, Singh, Jaggi and Raskar, "Scalable Collaborative Learning via Representation Sharing",
+2022, Algorithms 1 and 2. Local objective: L_CE + lambda_kd L_KD + lambda_disc L_disc (Eq. 6). L_KD
+pulls features towards the mean of their class over all clients; L_disc asks the classifier whether
+a feature and an observation, the mean of n_avg features of some client, are of one class (Eq. 5
+and 7). The server averages class means and passes observations on; networks stay at home. Step
+numbers below count the lines of Algorithm 1 from "u downloads" on.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from .. import losses
+from ..channel import SERVER
+from ..errors import SettingError, choose
+from ..privacy import epsilon, private_class_means
+from ..randomness import generator
+from .base import Method, register
+from .class_means import WEIGHTING, global_means, keep_means, require_equal_features
+
+READINGS = {  # name: L_KD, L_disc
+    "paper": (losses.representation_distance, losses.discriminator_loss),
+    "code": (losses.prototype_distance, losses.discriminator_loss_code),
+}
+DRAWS = {
+    "classes": "the buffers of the classes are shuffled one by one (Algorithm 1)",
+    "client": "all classes from one random client (Sec. 4 and the author's code)",
+}
+TOPOLOGIES = {
+    "server": "a server averages class means and relays observations (Algorithm 1)",
+    "peer": "clients ask each other; L_KD uses the mean of what arrived (Sec. 3, relaxation)",
+}
+FIRST = {
+    "random": "in round 1 all vectors are random (Algorithm 1), here uniform in -1..1",
+    "networks": "in round 1 they come from the untrained networks (the author's code)",
+    "nothing": "in round 1 there are none (ours)",
+}
+
+
+@register("repshare")
+@dataclass
+class RepShare(Method):
+    """Default: the paper's sums. reading = "code": the author's means over features and classes.
+
+    Networks may differ in everything but the number of features. Whoever sits out a round is
+    represented by what it sent last. A class that a client lacks counts for nothing; where nobody
+    has a class, its terms are 0. A client with fewer than n_avg images of a class averages them
+    all (ours). Features are computed after local training, in evaluation mode, as in the author's
+    code. Both weights 0 are `solo`, also for the running statistics of batch norm, which stay at
+    home; a weight of 0 also saves the messages that only its term needs.
+
+    Privacy (Sec. 3 proposes it and runs none): `clip` bounds the length of a feature, `noise` is
+    the multiplier of Gaussian noise on every mean that is sent (`privacy.py`). `levels` are how
+    much single images count, from 0 (never shared) to 1, dealt to each client's images at random;
+    an image of level w has the noise multiplier noise / w. `spent` says what it cost so far.
+    """
+
+    lambda_kd: float = 10.0  # Sec. 4
+    lambda_disc: float = 1.0  # Sec. 4
+    n_avg: int = 10  # images per observation, Sec. 4
+    m_up: int = 1  # observations per class that a client sends, Sec. 4
+    m_down: int = 1  # observations per class that a client receives, Sec. 4
+    reading: str = "paper"  # see READINGS
+    exclude_self: bool = False  # Algorithm 1: own observations are in the buffers ("another user")
+    draw: str = "classes"  # see DRAWS
+    topology: str = "server"  # see TOPOLOGIES
+    first: str = "random"  # see FIRST
+    weighting: str = "samples"  # App. A.1: "using all the samples"; "uniform": clients count alike
+    clip: float = 0.0  # 0: none
+    noise: float = 0.0  # 0: none
+    levels: list = field(default_factory=lambda: [1.0])
+
+    def __post_init__(self):
+        where = f"method {self.name}"
+        for name, known in (
+            ("reading", READINGS), ("draw", DRAWS), ("topology", TOPOLOGIES), ("first", FIRST),
+            ("weighting", WEIGHTING),
+        ):  # fmt: skip
+            choose(getattr(self, name), known, kind=name, where=where)
+        for right, names, do in (
+            (min(self.n_avg, self.m_up, self.m_down) >= 1, ("n_avg", "m_up", "m_down"),
+             "give whole numbers from 1"),
+            (self.lambda_kd >= 0 and self.lambda_disc >= 0, ("lambda_kd", "lambda_disc"),
+             "give 0 or more"),
+            (self.clip >= 0 and self.noise >= 0 and (self.clip or not self.noise),
+             ("clip", "noise"), "give 0 or more; noise needs a clip above 0"),
+            (self.levels and all(type(w) in (int, float) and 0 <= w <= 1 for w in self.levels),
+             ("levels",), "give one or more numbers from 0 to 1"),
+        ):  # fmt: skip
+            if not right:
+                values = ", ".join(f"{name} = {getattr(self, name)}" for name in names)
+                raise SettingError(values, where=where, do=do)
+
+    def start(self, fed):
+        require_equal_features(fed.clients, method=self.name)
+        buffered = (len(fed.clients) - self.exclude_self) * self.m_up
+        if self.m_down > buffered:
+            raise SettingError(
+                f"m_down = {self.m_down}, but there are {buffered} observations of a class",
+                where=f"method {self.name}, {len(fed.clients)} clients",
+                do="lower m_down, raise m_up, or take more clients",
+            )
+        levels = torch.tensor(self.levels, dtype=torch.float32)
+        for client in fed.clients:
+            order = torch.randperm(len(client.data), generator=client.generator("levels"))
+            client.state["levels"] = levels[order % len(levels)].to(fed.device)
+            client.state["releases"] = 0  # noisy means that one image can have entered
+        if self.first == "random":
+            self._begin_at_random(fed)
+        elif self.first == "networks":
+            self.aggregate(fed, fed.clients)
+
+    def collaborate(self, fed, clients):  # step 1
+        known = self._observations(fed, clients) if self._observes() else {}
+        for client in clients:
+            received = client.state["received"] = {}
+            if known:
+                received |= self._draw(fed, client, known)
+            if not self.lambda_kd:
+                continue
+            if self.topology == "server":
+                means = global_means(fed)
+                received |= fed.channel.down(client, "global means", means) if means else {}
+            elif "observed" in received:
+                received |= _proxy(received["observed"], received["known"])
+
+    def local_loss(self, client, x, y):  # step 2: Algorithm 2
+        h = client.model.features(x)
+        z, received = client.model.classifier(h), client.state["received"]
+        distance, contrast = READINGS[self.reading]
+        apart = told = 0.0
+        if "means" in received:
+            apart = distance(h, y, received["means"], received["owned"])
+        if "observed" in received and self.lambda_disc:
+            z_observed, known = client.model.classifier(received["observed"]), received["known"]
+            m = torch.randint(len(known), (len(y),), generator=client.generator("observation"))
+            m = m.to(y.device) if len(known) > 1 else 0
+            told = contrast(z, y, z_observed[m], known[m])
+        return losses.repshare_loss(
+            z, y, apart, told, lambda_kd=self.lambda_kd, lambda_disc=self.lambda_disc
+        )
+
+    def aggregate(self, fed, clients):
+        state = fed.server.state
+        if state.pop("random", False):
+            state["means"], state["weights"], state["observations"] = {}, {}, {}
+        for client, (means, observations, weights) in zip(
+            clients, fed.each(clients, lambda c: self._share(fed, c)), strict=True
+        ):
+            if self.topology == "peer":
+                client.state["own"] = {"observations": observations, "owned": weights > 0}
+                continue
+            if means is not None:  # steps 3 and 5
+                keep_means(fed, client, means, weights, weighting=self.weighting)
+            if observations is not None:  # steps 4 and 6
+                sent = {"observations": observations, "owned": weights > 0}
+                kept = state.setdefault("observations", {})
+                kept[client.id] = fed.channel.up(client, "observations", sent)
+
+    def spent(self, client, *, delta: float) -> dict[float, float]:
+        """Level -> epsilon of its images at this client, for all that it has sent so far."""
+        return {w: epsilon(noise=self.noise, releases=client.state["releases"], delta=delta,
+                           weight=w) for w in self.levels}  # fmt: skip
+
+    def _observes(self) -> bool:
+        return bool(self.lambda_disc or (self.lambda_kd and self.topology == "peer"))
+
+    @torch.no_grad()
+    def _share(self, fed, client) -> tuple[Tensor | None, Tensor | None, Tensor]:
+        """Class means [classes, d], observations [m_up, classes, d], weights [classes]."""
+        network, data, classes = client.model.eval(), client.data, fed.scenario.num_classes
+        parts = data.x.split(fed.settings.eval_batch_size)
+        h = torch.cat([network.features(fed.scenario.normalize(part)) for part in parts])
+        network.train()
+        level = client.state["levels"]
+        noise = client.generator("privacy")
+
+        def mean(index):
+            return private_class_means(
+                h[index], data.y[index], num_classes=classes, weights=level[index],
+                clip=self.clip, noise=self.noise, generator=noise,
+            )  # fmt: skip
+
+        means = observations = None
+        if self.lambda_kd and self.topology == "server":
+            means = mean(torch.arange(len(h), device=h.device))
+            client.state["releases"] += 1
+        if self._observes():
+            drawn = [self._some(client, data.y, level, classes) for _ in range(self.m_up)]
+            observations = torch.stack([mean(index) for index in drawn])
+            client.state["releases"] += self.m_up
+        weights = torch.bincount(data.y, weights=level, minlength=classes)
+        return means, observations, weights.to(h.dtype)
+
+    def _some(self, client, y, level, classes: int) -> Tensor:
+        """Indices of n_avg images of each class, drawn without replacement; all if fewer."""
+        order = torch.randperm(len(y), generator=client.generator("n_avg")).to(y.device)
+        order = order[level[order] > 0]
+        rank = torch.nn.functional.one_hot(y[order], classes).cumsum(0)
+        return order[rank.gather(1, y[order][:, None])[:, 0] <= self.n_avg]
+
+    def _observations(self, fed, clients) -> dict:
+        """Client id -> its last observations, as far as they can be asked for now."""
+        if self.topology == "server":
+            return fed.server.state.get("observations", {})
+        return {c.id: c.state["own"] for c in clients if "own" in c.state}
+
+    def _draw(self, fed, client, known: dict) -> dict:
+        """m_down observations of every class: `observed` [m_down, classes, d], `known` bool."""
+        ids = [c.id for c in fed.clients
+               if c.id in known and not (self.exclude_self and c is client)]  # fmt: skip
+        if not ids:
+            return {}
+        buffer = torch.cat([known[i]["observations"] for i in ids])  # [entries, classes, d]
+        owned = torch.stack([known[i]["owned"] for i in ids]).repeat_interleave(self.m_up, 0)
+        entry = self._entries(client, owned.cpu()).to(fed.device)  # [m_down, classes]
+        column = torch.arange(owned.shape[1], device=fed.device)
+        there = owned[entry, column]
+        chosen = buffer[entry, column] * there[:, :, None]
+        if self.topology == "server":
+            sent = {"observed": chosen, "known": there}
+            return fed.channel.down(client, "observations", sent)
+        observed = torch.zeros_like(chosen)
+        for place, owner in enumerate(ids):
+            mine = there & (entry // self.m_up == place)
+            rows = chosen[mine]
+            if len(rows) and owner != client.id:
+                rows = fed.channel.send(owner, client.id, "observations", rows)
+            observed[mine] = rows
+        return {"observed": observed, "known": there}
+
+    def _entries(self, client, owned: Tensor) -> Tensor:
+        """Which entries of the buffer the client gets, [m_down, classes].
+
+        Without replacement; where there are fewer than m_down, they come up again. Of a class that
+        nobody has, an empty entry.
+        """
+        own, classes = client.generator("draw"), owned.shape[1]
+        turn = torch.arange(self.m_down)
+        if self.draw == "client":
+            entries = torch.randperm(len(owned), generator=own)
+            return entries[turn % len(entries)][:, None].expand(-1, classes)
+        columns = []
+        for c in range(classes):
+            order = torch.randperm(len(owned), generator=own)
+            entries = order[owned[order, c]] if owned[:, c].any() else order
+            columns.append(entries[turn % len(entries)])
+        return torch.stack(columns, 1)
+
+    def _begin_at_random(self, fed) -> None:
+        """Algorithm 1, "S initializes randomly"; among peers everyone does so for itself."""
+        shape = (fed.scenario.num_classes, fed.clients[0].model.feature_size)
+        everything = torch.ones(shape[0], dtype=torch.bool, device=fed.device)
+
+        def drawn(count, generator):
+            return torch.rand(count, *shape, generator=generator).to(fed.device) * 2 - 1
+
+        observed = {c.id: {"observations": drawn(self.m_up, c.generator("first")),
+                           "owned": everything} for c in fed.clients}  # fmt: skip
+        if self.topology == "peer":
+            for client in fed.clients:
+                client.state["own"] = observed[client.id]
+            return
+        means = drawn(1, generator(fed.seed, SERVER, "first"))[0]
+        fed.server.state |= {
+            "random": True, "observations": observed,  # until somebody has sent something
+            "means": {c.id: means for c in fed.clients},
+            "weights": {c.id: everything for c in fed.clients},
+        }  # fmt: skip
+
+
+def _proxy(observed: Tensor, known: Tensor) -> dict:
+    """The mean of the observations that arrived, in the place of the global means."""
+    means = losses.mean_prototypes(observed, known.to(observed.dtype))
+    return {"means": means, "owned": known.any(0)}

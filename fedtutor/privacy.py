@@ -1,0 +1,74 @@
+"""Means that hide single images: clipping, Gaussian noise, and what it costs in epsilon.
+
+The Gaussian mechanism (Dwork and Roth 2014, App. A) for class means of features. Neighboring data
+differ in the pixels of one image; labels, the number of images per class and their weights are
+taken as known. Costs are added up by the Renyi accountant of opacus (Mironov 2017), which is
+loaded when it is first asked.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from .errors import SettingError
+
+
+def clipped(h: Tensor, clip: float) -> Tensor:
+    """Rows of h [n, d], shortened to length `clip` where they are longer; 0 leaves them alone."""
+    if not clip:
+        return h
+    return h * (clip / h.norm(dim=1).clamp(min=clip))[:, None]
+
+
+def private_class_means(h: Tensor, y: Tensor, *, num_classes: int, weights: Tensor | None = None,
+                        clip: float = 0.0, noise: float = 0.0,
+                        generator: torch.Generator | None = None) -> Tensor:  # fmt: skip
+    """Weighted mean of clipped features over each class, plus noise: [num_classes, d].
+
+    With w[c] the summed weights of class c: sum_i weights[i] clipped(h[i]) / w[c] + N(0, s^2),
+    s = noise 2 clip / w[c]. h: [n, d], y: [n], weights: [n] from 0 to 1 (default 1). Another image
+    in the place of image i moves the mean by at most 2 clip weights[i] / w[c], so `noise` is the
+    noise multiplier of an image of weight 1, and noise / weights[i] that of image i. A class of
+    weight 0 gets zeros. The noise is drawn on the CPU.
+    """
+    member = one_hot(y, num_classes).to(h.dtype)
+    if weights is not None:
+        member = member * weights[:, None]
+    total = member.sum(0)
+    safe = torch.where(total > 0, total, 1)[:, None]
+    means = (member.T @ clipped(h, clip)) / safe
+    if not noise:
+        return means
+    drawn = torch.randn(means.shape, generator=generator, dtype=h.dtype).to(h.device)
+    return means + (total > 0)[:, None] * noise * 2 * clip / safe * drawn
+
+
+def epsilon(*, noise: float, releases: int, delta: float, weight: float = 1.0) -> float:
+    """The epsilon of (epsilon, delta)-differential privacy after `releases` noisy means.
+
+    `noise` as in `private_class_means`, for an image of that `weight` that entered all of them; an
+    upper bound where it entered fewer. No release or weight 0 cost 0, no noise costs infinity.
+    Raises `SettingError` for numbers out of range and where opacus is missing.
+    """
+    if not (noise >= 0 and releases >= 0 and 0 < delta < 1 and 0 <= weight <= 1):
+        raise SettingError(
+            f"noise = {noise}, releases = {releases}, delta = {delta}, weight = {weight}",
+            where="privacy.epsilon",
+            do="give noise and releases from 0, delta between 0 and 1, weight from 0 to 1",
+        )
+    if not releases or not weight:
+        return 0.0
+    if not noise:
+        return math.inf
+    try:
+        from opacus.accountants.analysis import rdp
+    except ImportError as error:
+        raise SettingError(
+            "the privacy accountant is not installed", where="privacy.epsilon",
+            do="pip install opacus, which is in requirements.txt",
+        ) from error  # fmt: skip
+    orders = [1 + x / 10 for x in range(1, 100)] + list(range(12, 512))
+    spent = rdp.compute_rdp(q=1.0, noise_multiplier=noise / weight, steps=releases, orders=orders)
+    return float(rdp.get_privacy_spent(orders=orders, rdp=spent, delta=delta)[0])
