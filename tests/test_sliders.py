@@ -1,6 +1,5 @@
 """The slider: the plain figure in batch, a widget for a reader, the same picture in both."""
 
-import queue
 
 import nbformat
 import pytest
@@ -107,14 +106,12 @@ def test_a_reader_is_there_if_the_request_names_its_cell(metadata, variable, liv
             "execute_request", {"code": code, "silent": False}, metadata=metadata
         )
         client.shell_channel.send(message)
-        client.get_shell_msg(timeout=120)
-        printed = ""
-        while True:
-            try:
-                heard = client.get_iopub_msg(timeout=1)
-            except queue.Empty:
-                break
-            printed += heard["content"].get("text", "")
+        asked, printed, done = message["header"]["msg_id"], "", False
+        while not done:  # until the kernel says that it is idle again
+            heard = client.get_iopub_msg(timeout=120)
+            if heard["parent_header"].get("msg_id") == asked:
+                printed += heard["content"].get("text", "")
+                done = heard["content"].get("execution_state") == "idle"
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
