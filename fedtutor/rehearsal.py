@@ -197,7 +197,7 @@ def _line(scenario: str, row: dict) -> dict:
     memory, git = _memory(row), made["git"] or {"commit": "", "dirty": False}
     played = played or [dict.fromkeys(("preparation", "seconds", "cpu_seconds"))] * ROUNDS
     return {
-        "method": row["method"], "scenario": scenario,
+        "method": row["method"], "scenario": scenario, "threads": made["threads"],
         "preparation (s)": played[0]["preparation"],
         **{f"round {n} (s)": entry["seconds"] for n, entry in enumerate(played, start=1)},
         **{f"CPU {n} (s)": entry["cpu_seconds"] for n, entry in enumerate(played, start=1)},
@@ -209,7 +209,7 @@ def _line(scenario: str, row: dict) -> dict:
         "public images": data and data["public"],
         "test images": ", ".join(map(str, data["test"])) if data else "",
         "profile": row["profile"], "torch": made["torch"], "device": made["device"],
-        "threads": made["threads"], "commit": git["commit"][:12] + git["dirty"] * " + changes",
+        "commit": git["commit"][:12] + git["dirty"] * " + changes",
     }  # fmt: skip
 
 

@@ -1,6 +1,5 @@
 """The slider: the plain figure in batch, a widget for a reader, the same picture in both."""
 
-
 import nbformat
 import pytest
 from jupyter_client.manager import start_new_kernel
