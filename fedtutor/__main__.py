@@ -78,7 +78,7 @@ def rehearse_all(options) -> int:
         threads=options.threads, artifacts=options.artifacts,
         say=lambda words: print(words, flush=True),
     )  # fmt: skip
-    print(table(options.recipe, folder=options.output).iloc[:, :9].round(2).to_string(index=False))
+    print(table(options.recipe, folder=options.output).iloc[:, :10].round(2).to_string(index=False))
     return 1 if any(row["error"] for row in rows) else 0
 
 
