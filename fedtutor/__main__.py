@@ -6,6 +6,7 @@ For maintainers: `python -m fedtutor exercises` makes their exercises from the s
 """
 
 import argparse
+import json
 import os
 import sys
 import time
@@ -68,14 +69,20 @@ def make_exercises(options) -> int:
 
 def rehearse_all(options) -> int:
     from .rehearsal import rehearse, table
-    from .start import _device, _read
+    from .start import device_of
 
+    try:
+        overrides = json.loads(options.overrides or "{}")
+    except ValueError as error:
+        raise SettingError(
+            f"--overrides is not JSON ({error})", where="rehearse",
+            do="write for example --overrides '{\"batch_size\": 256}'",
+        ) from None  # fmt: skip
     names = options.methods.split(",") if options.methods else None
     rows = rehearse(
         options.recipe, scenario=options.scenario, names=names,
-        overrides=_read("overrides", {"overrides": options.overrides}),
-        device=_device(options.device), profile=options.profile, folder=options.output,
-        threads=options.threads, artifacts=options.artifacts,
+        overrides=overrides, device=device_of(options.device), profile=options.profile,
+        folder=options.output, threads=options.threads, artifacts=options.artifacts,
         say=lambda words: print(words, flush=True),
     )  # fmt: skip
     print(table(options.recipe, folder=options.output).iloc[:, :10].round(2).to_string(index=False))

@@ -251,6 +251,9 @@ def peak_memory(device="cpu") -> int | None:
     """Bytes: of the GPU since the run began, or of the whole process since its start."""
     if torch.device(device).type == "cuda":
         return torch.cuda.max_memory_allocated(device)
+    if (status := Path("/proc/self/status")).exists():  # Linux: getrusage counts the parent, too
+        lines = (line.split() for line in status.read_text().splitlines())
+        return next((1024 * int(words[1]) for words in lines if words[0] == "VmHWM:"), None)
     try:
         import resource
     except ImportError:  # Windows

@@ -47,18 +47,16 @@ class Run:
         """
         key = _key(method, seed, changes)
         if key not in self.results:
-            recipe = self.recipe.change(changes) if changes else self.recipe
-            self.results[key] = self._train(recipe, method, seed)
+            self.results[key] = self._train(self._changed(changes), method, seed)
         return self.results[key]
 
     def watch(self, method: str, seed: int, look: Callable, **changes) -> list:
         """`look(fed)` before the first round of a run and after each; see `__call__`."""
         key = (*_key(method, seed, changes), look)
         if key not in self.results:
-            recipe = self.recipe.change(changes) if changes else self.recipe
             seen = []
             self.results[key[:-1]] = self._train(
-                recipe, method, seed, watch=lambda fed: seen.append(look(fed))
+                self._changed(changes), method, seed, watch=lambda fed: seen.append(look(fed))
             )
             self.results[key] = seen
         return self.results[key]
@@ -89,17 +87,25 @@ class Run:
 
     def federation(self, method: str, seed: int = 0, **changes) -> Federation:
         """Clients, server and networks as the recipe says; `fed.method.start(fed)` is to come."""
-        recipe = self.recipe.change(changes) if changes else self.recipe
+        recipe = self._changed(changes)
         made = methods.make(method, **recipe.methods.get(method, {}))
-        return Federation(self.scenario, made, recipe.settings, seed=seed, device=self.device,
+        return Federation(self._data(recipe), made, recipe.settings, seed=seed, device=self.device,
                           threads=self.threads, artifacts=self.artifacts)  # fmt: skip
 
+    def _changed(self, changes: dict) -> recipes.Recipe:
+        return self.recipe.change(changes) if changes else self.recipe
+
+    def _data(self, recipe: recipes.Recipe) -> scenarios.Scenario:
+        """The notebook's scenario, or the one that a changed recipe asks for."""
+        asked = recipe.scenario, recipe.scenario_options
+        if asked == (self.recipe.scenario, self.recipe.scenario_options):
+            return self.scenario
+        return scenarios.build(recipe.scenario, **recipe.scenario_options)
+
     def _train(self, recipe, method: str, seed: int, **options) -> evidence.Result:
-        mine = self.recipe.scenario, self.recipe.scenario_options
-        same_data = (recipe.scenario, recipe.scenario_options) == mine
         return evidence.run(
-            recipe, method, seed=seed, scenario=self.scenario if same_data else None,
-            device=self.device, threads=self.threads, progress=progress(f"{method}, seed {seed}"),
+            recipe, method, seed=seed, scenario=self._data(recipe), device=self.device,
+            threads=self.threads, progress=progress(f"{method}, seed {seed}"),
             artifacts=self.artifacts, **options,
         )  # fmt: skip
 
@@ -119,15 +125,13 @@ class Run:
         """
         footer = f"{setting(recorded)} · recorded" if recorded else self.footer
         if seed is not None:
-            footer = f"{self.scenario.name} · {self.recipe.profile} · seed {seed}"
+            footer = _footer([self.scenario.name], self.recipe.profile, [seed])
         figures.show(figure, description, footer=footer, table=table, recorded=bool(recorded))
 
     @property
     def footer(self) -> str:
         """Data, profile and seeds: the small line under every figure."""
-        seeds = ", ".join(map(str, self.seeds))
-        kind = "seed" if len(self.seeds) == 1 else "seeds"
-        return f"{self.scenario.name} · {self.recipe.profile} · {kind} {seeds}"
+        return _footer([self.scenario.name], self.recipe.profile, self.seeds)
 
 
 def start(names: dict, *, recipe: str) -> Run:
@@ -146,7 +150,7 @@ def start(names: dict, *, recipe: str) -> Run:
         scenario=scenarios.build(loaded.scenario, **loaded.scenario_options),
         seeds=_seeds(given["seeds"]),
         methods=_methods(given["methods"]),
-        device=_device(given["device"]),
+        device=device_of(given["device"]),
         threads=_threads(),
     )
     torch.set_num_threads(1)  # clients run in parallel instead; equal bits, see rounds.run
@@ -180,10 +184,13 @@ def _key(method: str, seed: int, changes: dict) -> tuple:
 
 def setting(results: Sequence[evidence.Result]) -> str:
     """Data, profile and seeds of recorded results, as `Run.footer` has them for live ones."""
-    first = results[0]
-    seeds = sorted({r.seed for r in results})
-    return (f"{first.scenario['name']} · {first.profile} · seed{'s' * (len(seeds) > 1)} "
-            f"{', '.join(map(str, seeds))}")  # fmt: skip
+    names = dict.fromkeys(r.scenario["name"] for r in results)
+    return _footer(names, results[0].profile, sorted({r.seed for r in results}))
+
+
+def _footer(names, profile: str, seeds) -> str:
+    kind = "seed" if len(seeds) == 1 else "seeds"
+    return f"{', '.join(names)} · {profile} · {kind} {', '.join(map(str, seeds))}"
 
 
 def _read(name: str, names: dict):
@@ -230,17 +237,18 @@ def _methods(value) -> list[str]:
     return value
 
 
-def _device(value) -> str:
+def device_of(value) -> str:
+    """The device that `value` names; "auto" takes a GPU if there is one. Raises `SettingError`."""
     if value == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     kind = value.split(":")[0] if isinstance(value, str) else value
-    choose(kind, ("cpu", "cuda"), kind="device", where="parameters cell (or 'auto')")
+    choose(kind, ("cpu", "cuda"), kind="device", where="device (or 'auto')")
     count = torch.cuda.device_count()
     if kind == "cuda" and not (re.fullmatch(r"cuda(:\d+)?", value) and
                                int(value.partition(":")[2] or 0) < count):  # fmt: skip
         raise SettingError(
             f"device {value!r} is not there: torch sees {count} CUDA devices",
-            where="parameters cell", do='use "auto" or "cpu"',
+            where="device", do='use "auto" or "cpu"',
         )  # fmt: skip
     return value
 

@@ -1,5 +1,7 @@
 """Small scenarios and networks that a reader can follow by hand."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -51,6 +53,34 @@ def tiny_scenario(*, clients: int = 3, count: int = 24, public: bool = True) -> 
         public=images(20, seed=50) if public else None,
         mean=(0.5,), std=(0.25,), stand_in=True, class_names=("0", "1", "2"),
     )  # fmt: skip
+
+
+def pixels(*values: int) -> torch.Tensor:
+    """One image of 4 x 4 pixels per value, filled with it."""
+    return torch.tensor(values, dtype=torch.uint8).view(-1, 1, 1, 1).expand(-1, 1, 4, 4).clone()
+
+
+def by_hand(*held: dict[int, tuple]) -> Scenario:
+    """One client per dict of class -> pixel values; a normalized pixel is its value."""
+    clients = []
+    for k, classes in enumerate(held):
+        y = torch.tensor([c for c, values in classes.items() for _ in values])
+        x = pixels(*[v for values in classes.values() for v in values])
+        clients.append(ClientData(f"c{k}", "all", Images(x, y, source="by hand")))
+    return Scenario(
+        name="by hand", title="filled squares", num_classes=3, clients=tuple(clients),
+        tests={"all": images(9, seed=0)}, public=None, mean=(0.0,), std=(1 / 255,), stand_in=True,
+        class_names=("0", "1", "2"),
+    )  # fmt: skip
+
+
+def skewed() -> Scenario:
+    """The first client has nothing of class 2."""
+    scenario = tiny_scenario()
+    data = scenario.clients[0].private
+    few = Images(data.x[data.y != 2], data.y[data.y != 2], source="two classes")
+    first = replace(scenario.clients[0], private=few)
+    return replace(scenario, clients=(first, *scenario.clients[1:]))
 
 
 def settings(**changes) -> Settings:

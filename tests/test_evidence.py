@@ -410,8 +410,16 @@ def test_evidence_offers_checks_and_claims():
 
 
 def test_memory_is_unknown_where_the_system_does_not_count_it(monkeypatch):
+    monkeypatch.setattr(evidence.Path, "exists", lambda path: False)
     monkeypatch.setitem(sys.modules, "resource", None)
     assert peak_memory() is None
+
+
+def test_memory_is_the_largest_that_this_process_had():
+    before = peak_memory()
+    size = before + 100_000_000  # more than ever before, whatever is held now
+    torch.ones(size // 4)
+    assert size <= peak_memory() <= before + size
 
 
 # --- the real thing, once

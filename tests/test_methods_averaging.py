@@ -8,9 +8,11 @@ import pytest
 import torch
 from conftest import (
     assert_same_bits,
+    by_hand,
     federation,
     images,
     played,
+    skewed,
     tiny_scenario,
     weights_of,
 )
@@ -20,13 +22,12 @@ from test_rounds import NoGlobalRandomness
 from torch import nn
 
 from fedtutor import losses, models, rounds
-from fedtutor.datasets import Images
 from fedtutor.errors import ModelError, SettingError
 from fedtutor.methods import make, parameters
 from fedtutor.methods.prototypes import own_prototypes
 from fedtutor.models import Architecture
 from fedtutor.rounds import run
-from fedtutor.scenarios import ClientData, Scenario
+from fedtutor.scenarios import Scenario
 
 ALL = ("fednova", "scaffold", "fedavgm", "moon", "fedproto", "fedproc", "fedrs", "fedgkd",
        "logit-distillation", "feature-distillation", "fedcsd")  # fmt: skip
@@ -43,25 +44,6 @@ def hidden_layer(monkeypatch):
     network = Architecture(lambda c, size: nn.Sequential(nn.Flatten(), nn.Linear(c * size**2, 2)),
                            "one hidden layer", 1)  # fmt: skip
     monkeypatch.setitem(models.MODELS, "hidden", network)
-
-
-def pixels(*values: int) -> torch.Tensor:
-    """One image of 4 x 4 pixels per value, filled with it."""
-    return torch.tensor(values, dtype=torch.uint8).view(-1, 1, 1, 1).expand(-1, 1, 4, 4).clone()
-
-
-def by_hand(*held: dict[int, tuple]) -> Scenario:
-    """One client per dict of class -> pixel values; a normalized pixel is its value."""
-    clients = []
-    for k, classes in enumerate(held):
-        y = torch.tensor([c for c, values in classes.items() for _ in values])
-        x = pixels(*[v for values in classes.values() for v in values])
-        clients.append(ClientData(f"c{k}", "all", Images(x, y, source="by hand")))
-    return Scenario(
-        name="by hand", title="filled squares", num_classes=3, clients=tuple(clients),
-        tests={"all": images(9, seed=0)}, public=None, mean=(0.0,), std=(1 / 255,), stand_in=True,
-        class_names=("0", "1", "2"),
-    )  # fmt: skip
 
 
 TWO = by_hand({0: (2, 4), 1: (8,)}, {0: (9,), 1: (1, 3)})  # three images each, nobody has class 2
@@ -213,15 +195,6 @@ def test_in_the_limit_it_is_fedavg(method, changes, options):
     base = played("fedavg", **options).server.model.state_dict()
     for name, value in base.items():
         assert torch.allclose(ours[name], value, atol=2e-6), name
-
-
-def skewed() -> Scenario:
-    """The first client has nothing of class 2."""
-    scenario = tiny_scenario()
-    data = scenario.clients[0].private
-    few = Images(data.x[data.y != 2], data.y[data.y != 2], source="two classes")
-    first = replace(scenario.clients[0], private=few)
-    return replace(scenario, clients=(first, *scenario.clients[1:]))
 
 
 @pytest.mark.parametrize("method", ALL)
@@ -463,7 +436,7 @@ def test_fedproto_as_in_the_original_leaves_networks_where_they_are():
     fed = played("fedproto", **options)
     assert {r["name"] for r in fed.history["bytes"]} == {"prototypes"}
     assert fed.history["accuracy"][-1]["matrix"] == [fed.row(c) for c in fed.clients]
-    with pytest.raises(ModelError, match="features of one size"):
+    with pytest.raises(ModelError, match="fedproto compares features"):
         played("fedproto", models=["linear", "hidden", "linear"], parameters={"average": False})
 
 

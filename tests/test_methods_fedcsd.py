@@ -6,7 +6,14 @@ from itertools import pairwise
 
 import pytest
 import torch
-from conftest import assert_same_bits, federation, images, played, tiny_scenario, weights_of
+from conftest import (
+    assert_same_bits,
+    federation,
+    images,
+    played,
+    skewed,
+    weights_of,
+)
 from test_losses_fccl import close
 from test_losses_fedcsd import (
     cosine_loop,
@@ -264,14 +271,6 @@ def test_base_of_table_iii_is_plain_logit_distillation():
     other = weights_of(played("logit-distillation", parameters={"mu": 0.5, "tau": 3.0}, **options))
     shared = {n: w for n, w in other.items() if "/model/" in n}
     assert_same_bits({n: ours[n] for n in shared}, shared)
-
-
-def skewed() -> Scenario:
-    scenario = tiny_scenario()
-    data = scenario.clients[0].private
-    few = Images(data.x[data.y != 2], data.y[data.y != 2], source="two classes")
-    first = replace(scenario.clients[0], private=few)
-    return replace(scenario, clients=(first, *scenario.clients[1:]))
 
 
 def test_every_option_changes_the_result():

@@ -6,7 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import assert_same_bits, federation, images, played, tiny_scenario, weights_of
+from conftest import (
+    assert_same_bits,
+    by_hand,
+    federation,
+    played,
+    tiny_scenario,
+    weights_of,
+)
 from test_losses_fccl import close, cross_entropy_loop
 from test_losses_repshare import discriminator_loop, distance_loop
 from test_methods_fccl import Stop, plain, stop_after
@@ -14,13 +21,12 @@ from test_rounds import NoGlobalRandomness
 from torch import nn
 
 from fedtutor import losses, models
-from fedtutor.datasets import Images
 from fedtutor.errors import ModelError, SettingError
 from fedtutor.methods import make
 from fedtutor.methods.repshare import DRAWS, FIRST, READINGS, TOPOLOGIES
 from fedtutor.models import Architecture
 from fedtutor.rounds import run
-from fedtutor.scenarios import ClientData, Scenario
+from fedtutor.scenarios import Scenario
 
 FD_AS_BASELINE = {"loss": "mse", "exclude_self": False, "weighting": "samples", "lambda_": 10.0}
 VARIANTS = [
@@ -44,24 +50,6 @@ def hidden_layer(monkeypatch):
 
     network = Architecture(features, "one hidden layer", 1)
     monkeypatch.setitem(models.MODELS, "hidden", network)
-
-
-def square(*values: int) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.uint8).view(-1, 1, 1, 1).expand(-1, 1, 4, 4).clone()
-
-
-def by_hand(*held: dict[int, tuple]) -> Scenario:
-    """One client per dict of class -> pixel values; every feature of an image is its value."""
-    clients = []
-    for k, classes in enumerate(held):
-        y = torch.tensor([c for c, values in classes.items() for _ in values])
-        x = square(*[v for values in classes.values() for v in values])
-        clients.append(ClientData(f"c{k}", "all", Images(x, y, source="by hand")))
-    return Scenario(
-        name="by hand", title="filled squares", num_classes=3, clients=tuple(clients),
-        tests={"all": images(9, seed=0)}, public=None, mean=(0.0,), std=(1 / 255,), stand_in=True,
-        class_names=("0", "1", "2"),
-    )  # fmt: skip
 
 
 TWO = by_hand({0: (2, 4), 1: (8,)}, {0: (9,), 1: (1, 3)})  # nobody has class 2

@@ -14,7 +14,7 @@ def logit_mse(z: Tensor, z_mean: Tensor) -> Tensor:
 
     (1/(B C)) sum_b sum_u (z[b, u] - z_mean[b, u])^2. Logits [batch, classes]. The gradient for z is
     2 (z - z_mean) / (B C). This is the high-temperature limit of distillation up to a constant per
-    image (Hinton et al. 2015, Sec. 2.1). Ours as a baseline. Derived in notebook 01.
+    image (Hinton et al. 2015, Sec. 2.1). Ours as a baseline.
     """
     return ((z - z_mean) ** 2).mean()
 
@@ -24,7 +24,7 @@ def logit_l1(z: Tensor, z_mean: Tensor) -> Tensor:
 
     (1/(B C)) sum_b sum_u |z[b, u] - z_mean[b, u]|. Logits [batch, classes]. Each logit feels the
     same pull, however far away it is. The paper names no distance; its code and FCCL's use this
-    one, while FCCL's text speaks of the mean square. Derived in notebook 01.
+    one, while FCCL's text speaks of the mean square.
     """
     return (z - z_mean).abs().mean()
 
@@ -34,8 +34,7 @@ def hhf_loss(z: Tensor, z_others: Tensor, weights: Tensor) -> Tensor:
 
     sum_j weights[j] (1/B) sum_b KL(softmax(z_others[j]) || softmax(z)). z: [batch, classes],
     z_others: [clients - 1, batch, classes], weights: [clients - 1]. Unlike a divergence from the
-    mean, it stays above 0 where the others disagree. Official code: the same. Derived in notebook
-    01.
+    mean, it stays above 0 where the others disagree. Official code: the same.
     """
     each = [w * distillation(z, other) for w, other in zip(weights, z_others, strict=True)]
     return torch.stack(each).sum() if each else 0 * z.sum()
@@ -48,7 +47,6 @@ def client_confidence(loss_before: Tensor, loss_now: Tensor, *, beta: float = 0.
     All [clients]; the weights sum to 1, and beta = 0 or equal Q give 1 / K each. Losses that rise
     on some clients can bring sum_j Q_j near 0 and the weights to 0 and 1; a sum of exactly 0
     counts as equal Q. Official code: the same, and 1 / (K - 1) before there are two losses.
-    Derived in notebook 01.
     """
     q = (loss_before - loss_now) / loss_now
     share = torch.where(q.sum() == 0, torch.full_like(q, 1 / len(q)), q / q.sum())
@@ -62,7 +60,7 @@ def symmetric_cross_entropy(
 
     alpha CE + beta RCE, RCE = -(1/B) sum_b sum_c p[b, c] log(max(onehot(y[b])[c], 1e-4)), p the
     softmax of z. z: [batch, classes], y: [batch]. RCE is log(1e4) times the mean probability of all
-    wrong classes, so it never exceeds 9.21. Official code: the same. Derived in notebook 01.
+    wrong classes, so it never exceeds 9.21. Official code: the same.
     """
     wrong = 1 - z.softmax(1).gather(1, y[:, None]).mean()
     return alpha * cross_entropy(z, y) + beta * math.log(1e4) * wrong
@@ -73,7 +71,7 @@ def mean_scores(z: Tensor, owns: Tensor) -> Tensor:
 
     p[b, c] = sum_k owns[k, c] softmax(z[k, b])[c] / sum_k owns[k, c], then divided by its sum over
     the classes. z: [clients, batch, classes], owns: [clients, classes] of 0 and 1; p: [batch,
-    classes]. A class that nobody owns gets 0. Derived in notebook 01.
+    classes]. A class that nobody owns gets 0.
     """
     total = (z.softmax(2) * owns[:, None]).sum(0) / owns.sum(0).clamp(min=1)
     return total / total.sum(1, keepdim=True)
@@ -83,7 +81,7 @@ def mutual_loss(z: Tensor, z_other: Tensor, y: Tensor, *, alpha: float) -> Tenso
     """FML: labels, and what the other network of this client thinks (Shen et al. 2020).
 
     alpha CE(z, y) + (1 - alpha) (1/B) sum_b KL(softmax(z_other) || softmax(z)). Logits [batch,
-    classes], y [batch]. alpha = 1 is training without the other. Derived in notebook 01.
+    classes], y [batch]. alpha = 1 is training without the other.
     """
     return alpha * cross_entropy(z, y) + (1 - alpha) * distillation(z, z_other)
 
@@ -92,8 +90,7 @@ def helper_consistency(z: Tensor, z_helpers: Tensor) -> Tensor:
     """FedMatch's inter-client consistency (Jeong et al., ICLR 2021).
 
     (1/H) sum_h (1/B) sum_b KL(softmax(z_helpers[h]) || softmax(z)). z: [batch, classes],
-    z_helpers: [helpers, batch, classes]; 0 without helpers. Official code: the same. Derived in
-    notebook 01.
+    z_helpers: [helpers, batch, classes]; 0 without helpers. Official code: the same.
     """
     count = max(len(z_helpers), 1)
     return hhf_loss(z, z_helpers, z.new_full((len(z_helpers),), 1 / count))
@@ -103,7 +100,7 @@ def agreement_labels(z: Tensor, z_helpers: Tensor) -> Tensor:
     """FedMatch's pseudo-labels: the class that most of own and helpers' networks name.
 
     z: [batch, classes], z_helpers: [helpers, batch, classes]; returns int64 [batch]. A tie goes to
-    the smaller class number, as in the official code. Derived in notebook 01.
+    the smaller class number, as in the official code.
     """
     named = torch.cat([z[None], z_helpers]).argmax(2)
     return one_hot(named, z.shape[1]).sum(0).argmax(1)

@@ -39,8 +39,7 @@ def distillation(z: Tensor, z_teacher: Tensor, *, tau: float = 1.0) -> Tensor:
 def score_distillation(z: Tensor, p: Tensor) -> Tensor:
     """Divergence of a student from given probabilities.
 
-    (1/B) sum_b KL(p[b] || softmax(z[b])), 0 log 0 = 0. z, p: [batch, classes]. At least 0. Derived
-    in notebook 01.
+    (1/B) sum_b KL(p[b] || softmax(z[b])), 0 log 0 = 0. z, p: [batch, classes]. At least 0.
     """
     return (torch.xlogy(p, p) - p * log_softmax(z, dim=1)).sum(1).mean()
 

@@ -7,20 +7,7 @@ last ones of every client, so that a client that sits out a round still counts.
 import torch
 from torch import Tensor
 
-from .. import losses
-from ..errors import ModelError
-
-WEIGHTING = ("samples", "uniform")
-
-
-def require_equal_features(clients, *, method: str) -> None:
-    """Raise `ModelError` where the clients' features differ in number."""
-    sizes = {c.id: c.model.feature_size for c in clients}
-    if len(set(sizes.values())) > 1:
-        raise ModelError(
-            f"{method} compares features, the networks have {sizes}", where="setting 'models'",
-            do="choose networks with equally many features",
-        )  # fmt: skip
+from .prototypes import over_owners
 
 
 def keep_means(fed, client, means: Tensor, weights: Tensor, *, weighting: str) -> None:
@@ -48,7 +35,4 @@ def global_means(fed, *, without: str = "") -> dict | None:
         return None
     means = torch.stack([kept[i] for i in ids])
     weights = torch.stack([fed.server.state["weights"][i] for i in ids])
-    return {
-        "means": losses.mean_prototypes(means, weights.to(means.dtype)),
-        "owned": (weights > 0).any(0),
-    }
+    return over_owners(means, weights)

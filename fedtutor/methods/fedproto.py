@@ -8,11 +8,11 @@ their class).
 
 from dataclasses import dataclass
 
-from ..errors import ModelError, choose
+from ..errors import choose
 from ..losses import cross_entropy, prototype_distance
 from .base import register
 from .fedavg import FedAvg
-from .prototypes import WEIGHTING, collect, distribute
+from .prototypes import WEIGHTING, collect, distribute, require_equal_features
 
 
 @register("fedproto")
@@ -40,12 +40,7 @@ class FedProto(FedAvg):
         if self.average:
             super().start(fed)
             return
-        sizes = {c.id: c.model.feature_size for c in fed.clients}
-        if len(set(sizes.values())) > 1:
-            raise ModelError(
-                f"prototypes are features of one size, the networks have {sizes}",
-                where="setting 'models'", do="choose networks with equally many features",
-            )  # fmt: skip
+        require_equal_features(fed.clients, method=self.name)
 
     def collaborate(self, fed, clients):
         if self.average:

@@ -10,8 +10,28 @@ import torch
 from torch import Tensor
 
 from .. import losses
+from ..errors import ModelError
 
 WEIGHTING = ("samples", "uniform")
+
+
+def require_equal_features(clients, *, method: str) -> None:
+    """Raise `ModelError` where the clients' features differ in number."""
+    sizes = {c.id: c.model.feature_size for c in clients}
+    if len(set(sizes.values())) > 1:
+        raise ModelError(
+            f"{method} compares features, the networks have {sizes}", where="setting 'models'",
+            do="choose networks with equally many features",
+        )  # fmt: skip
+
+
+def over_owners(means: Tensor, weights: Tensor) -> dict:
+    """`means` [classes, d], averaged over the owners of each class, and `owned` bool [classes].
+
+    means: [clients, classes, d], weights: [clients, classes], 0 where a client lacks the class.
+    """
+    average = losses.mean_prototypes(means, weights.to(means.dtype))
+    return {"means": average, "owned": (weights > 0).any(0)}
 
 
 @torch.no_grad()
@@ -42,10 +62,7 @@ def collect(fed, clients, *, weighting: str) -> None:
             for c, own in zip(clients, fed.each(clients, measured), strict=True)]  # fmt: skip
     means, counts = (torch.stack([s[key] for s in sent]) for key in ("prototypes", "counts"))
     weights = counts if weighting == "samples" else (counts > 0)
-    fed.server.state["prototypes"] = {
-        "means": losses.mean_prototypes(means, weights.to(means.dtype)),
-        "owned": (counts > 0).any(0),
-    }
+    fed.server.state["prototypes"] = over_owners(means, weights)
 
 
 def distribute(fed, clients) -> None:

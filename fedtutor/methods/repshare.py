@@ -19,7 +19,8 @@ from ..errors import SettingError, choose
 from ..privacy import epsilon, private_class_means
 from ..randomness import generator
 from .base import Method, register
-from .class_means import WEIGHTING, global_means, keep_means, require_equal_features
+from .class_means import global_means, keep_means
+from .prototypes import WEIGHTING, require_equal_features
 
 READINGS = {  # name: L_KD, L_disc
     "paper": (losses.representation_distance, losses.discriminator_loss),
