@@ -419,7 +419,7 @@ def test_memory_is_the_largest_that_this_process_had():
     before = peak_memory()
     size = before + 100_000_000  # more than ever before, whatever is held now
     torch.ones(size // 4)
-    assert size <= peak_memory() <= before + size
+    assert size <= peak_memory() <= before + size + 1_000_000  # the system counts in lots
 
 
 # --- the real thing, once
