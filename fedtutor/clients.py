@@ -19,11 +19,15 @@ class Server:
 
 
 class Client(Server):
-    """One participant: private `data`, networks, an optimizer, random numbers of its own."""
+    """One participant: `data`, networks, an optimizer, random numbers of its own.
+
+    `data` is what it trains on: its `private` images, or virtual ones in their place.
+    """
 
     def __init__(self, id: str, domain: str, data, *, seed: int):
         super().__init__()
         self.id, self.domain, self.data, self.seed = id, domain, data, seed
+        self.private = data
         self.optimizer = None
         self.steps = 0  # optimizer steps so far
         self.round_ = 0

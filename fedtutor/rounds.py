@@ -12,6 +12,7 @@ import torch
 
 from .checkpoints import Checkpoints
 from .clients import Client
+from .distillation import prepare
 from .errors import TrainingError
 from .federation import Federation, cut
 
@@ -24,6 +25,7 @@ def run(fed: Federation, *, checkpoint=None, every: float = 120.0, progress: Cal
     """
     kept = Checkpoints(checkpoint, every)
     with fed.workers():
+        prepare(fed)
         fed.method.start(fed)
         if not kept.restore(fed, new_optimizer):
             fed.evaluate("end")  # round 0: before any training
@@ -69,7 +71,7 @@ def local_update(fed: Federation, client: Client) -> tuple[float, list]:
     for epoch in range(1, fed.local_epochs(client) + 1):
         total, count = 0.0, 0
         for index in batches(fed, len(data), client.generator("batches")):
-            x, y = fed.scenario.normalize(data.x[index]), data.y[index]
+            x, y = fed.scenario.inputs(data.x[index]), data.y[index]
             loss = fed.method.local_loss(client, x, y)
             client.optimizer.zero_grad()
             loss.backward()

@@ -147,6 +147,21 @@ class Scenario:
         mean, std = _per_channel(self.mean, x.device), _per_channel(self.std, x.device)
         return x.to(torch.float32).div_(255).sub_(mean).div_(std)
 
+    def inputs(self, x: torch.Tensor) -> torch.Tensor:
+        """What a network sees of a client's images: `normalize`, also for virtual ones.
+
+        Those are float32 on the same scale of 0 to 255, and may lie beside it.
+        """
+        if x.dtype != torch.float32 or x.ndim != 4 or x.shape[1] != self.channels:
+            return self.normalize(x)
+        mean, std = _per_channel(self.mean, x.device), _per_channel(self.std, x.device)
+        return (x / 255 - mean) / std
+
+    def pixels(self, x: torch.Tensor) -> torch.Tensor:
+        """Back from what a network sees, float32, to the scale of 0 to 255; not clamped."""
+        mean, std = _per_channel(self.mean, x.device), _per_channel(self.std, x.device)
+        return (x * std + mean) * 255
+
     def to(self, device) -> "Scenario":
         """The same scenario with all images on `device`."""
         return replace(

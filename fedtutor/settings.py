@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields
 
 from .errors import SettingError, choose
 
+VIRTUAL_INITS = ("noise", "statistics", "statistics_code", "real")  # see `distillation.initial`
+VIRTUAL_AUGMENT = ("none", "siamese")  # see `distillation.siamese`
 MOMENTS = ("after_collaborate", "local_epoch", "after_local", "after_aggregate")
 
 
@@ -34,6 +36,13 @@ class Settings:
     eval_batch_size: int = 500  # test images per forward pass
     observe: list[str] = field(default_factory=list)  # moments inside a round, see MOMENTS
     record: dict = field(default_factory=dict)  # payloads to keep: names, rounds, clients
+    virtual_ipc: int = 0  # distilled images per class that replace the private ones; 0: none do
+    virtual_steps: int = 1000  # of distribution matching, before round 1
+    virtual_init: str = "statistics"  # what they start from, see `VIRTUAL_INITS`
+    virtual_lr: float = 1.0  # of their pixels, in the scale that networks see
+    virtual_momentum: float = 0.5  # of their pixels
+    virtual_batch: int = 0  # private images per class and step; 0: all of them
+    virtual_augment: str = "none"  # "siamese": one random change for both sides in each step
 
     def __post_init__(self):
         where = "settings"
@@ -50,6 +59,13 @@ class Settings:
         self._require("momentum", 0 <= self.momentum < 1, "at least 0 and below 1")
         self._require("weight_decay", self.weight_decay >= 0, "at least 0")
         self._require("participation", 0 < self.participation <= 1, "above 0 and at most 1")
+        self._require("virtual_ipc", self.virtual_ipc >= 0, "at least 0")
+        self._require("virtual_steps", self.virtual_steps >= 0, "at least 0")
+        self._require("virtual_batch", self.virtual_batch >= 0, "at least 0")
+        self._require("virtual_lr", self.virtual_lr >= 0, "at least 0")
+        self._require("virtual_momentum", 0 <= self.virtual_momentum < 1, "at least 0, below 1")
+        choose(self.virtual_init, VIRTUAL_INITS, kind="virtual_init", where=where)
+        choose(self.virtual_augment, VIRTUAL_AUGMENT, kind="virtual_augment", where=where)
         whole = all(epochs >= 1 for epochs in self.client_epochs)
         self._require("client_epochs", whole, "a list of whole numbers, each at least 1")
         self._require("models", len(self.models) >= 1, "a list with at least one network")

@@ -27,6 +27,7 @@ import test_losses
 import test_losses_fccl
 import test_losses_fccl_plus
 import test_losses_fedcsd
+import test_losses_fedlgd
 import test_losses_repshare
 import torch
 from mutants import check_cells, equations, fails, mutants, runnable, survivors
@@ -43,6 +44,7 @@ LOOPS = (
     test_losses_fccl,
     test_losses_fccl_plus,
     test_losses_fedcsd,
+    test_losses_fedlgd,
     test_losses_repshare,
 )  # plain-loop tests
 NOTEBOOK_OF = {"FCCL": "01", "FCCL+": "02", "FedCSD": "03", "RepShare": "04", "FedLGD": "05"}

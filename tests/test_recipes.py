@@ -165,6 +165,30 @@ def test_the_recipe_of_repshare_has_the_papers_numbers():
         assert missing == []
 
 
+def test_the_recipe_of_fedlgd_has_the_papers_numbers():
+    paper = load("fedlgd", profile="paper")
+    s, own = paper.settings, paper.methods["fedlgd"]
+    assert (paper.scenario, s.models, s.rounds, s.local_epochs) == (
+        "digits-five", ["convnet"], 100, 1,
+    )  # fmt: skip
+    assert (s.optimizer, s.lr, s.momentum, s.batch_size) == ("sgd", 0.01, 0.0, 32)
+    assert (s.virtual_ipc, s.virtual_init, s.virtual_steps) == (50, "statistics", 10000)
+    assert (own["lambda_"], own["selected"], own["every"], own["global_ipc"]) == (10.0, 10, 5, 10)
+    assert (own["local_steps"], own["global_steps"]) == (100, 500)
+    assert set(paper.methods) == {
+        "fedavg", "fedprox", "fednova", "scaffold", "moon", "fedproto", "vhl", "fedlgd",
+    }  # fmt: skip
+    other = load("fedlgd", profile="paper", scenario="cifar10-c")
+    assert (other.methods["fedlgd"]["lambda_"], other.settings.virtual_ipc) == (1.0, 50)
+    retina = load("fedlgd", profile="paper", scenario="retina").settings
+    assert (retina.lr, retina.virtual_ipc) == (0.001, 10)
+    for profile in PROFILES:  # every parameter of every method is there, with a source
+        table = load("fedlgd", profile=profile).sources().set_index("setting")
+        missing = [k for k in table.index[table["source"] == NOT_IN_RECIPE]
+                   if "." in k and not k.startswith("scenario.")]  # fmt: skip
+        assert missing == []
+
+
 # --- what load does
 
 

@@ -71,6 +71,16 @@ from .fedcsd import (
     refined_logits,
     similarity_scores,
 )
+from .fedlgd import (
+    distribution_matching,
+    fedlgd_loss,
+    gradient_distance,
+    gradient_distance_code,
+    mmd_regularizer,
+    noise_alignment,
+    supervised_contrastive,
+    supervised_contrastive_code,
+)
 from .repshare import (
     best_discriminator,
     contrastive_objective,

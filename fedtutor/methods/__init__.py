@@ -12,6 +12,7 @@ from . import (
     fedcsd,
     feddf,
     fedgkd,
+    fedlgd,
     fedmatch,
     fedmd,
     fednova,
@@ -27,6 +28,7 @@ from . import (
     repshare,
     rhfl,
     scaffold,
+    vhl,
 )
 from .base import METHODS, Method, make, parameters, register
 
@@ -44,6 +46,7 @@ __all__ = [
     "fedcsd",
     "feddf",
     "fedgkd",
+    "fedlgd",
     "fedmatch",
     "fedmd",
     "fednova",
@@ -62,4 +65,5 @@ __all__ = [
     "repshare",
     "rhfl",
     "scaffold",
+    "vhl",
 ]  # fmt: skip

@@ -58,7 +58,7 @@ class EWC(FCCLPlus):
         """Keep theta^{e-1} and F there; runs in parallel, touches only this client."""
         model, data, total = client.model.eval(), client.data, None
         for x, y in zip(data.x.split(CHUNK), data.y.split(CHUNK), strict=True):
-            part = squared_slopes(model, fed.scenario.normalize(x), y)
+            part = squared_slopes(model, fed.scenario.inputs(x), y)
             total = part if total is None else [a + b for a, b in zip(total, part, strict=True)]
         model.train()
         client.state["fisher"] = [f / len(data) for f in total]

@@ -45,7 +45,7 @@ def _train(fed, client, epochs: int) -> dict:
     optimizer = new_optimizer(alone, fed.settings)
     for _ in range(epochs):
         for index in batches(fed, len(alone.data), alone.generator("batches")):
-            x, y = fed.scenario.normalize(alone.data.x[index]), alone.data.y[index]
+            x, y = fed.scenario.inputs(alone.data.x[index]), alone.data.y[index]
             loss = cross_entropy(alone.model(x), y)
             optimizer.zero_grad()
             loss.backward()

@@ -41,7 +41,7 @@ def own_prototypes(fed, client, compute: Callable) -> Tensor:
     A class that the client lacks gets zeros.
     """
     size, data = fed.settings.eval_batch_size, client.data
-    parts = [compute(fed.scenario.normalize(part)) for part in data.x.split(size)]
+    parts = [compute(fed.scenario.inputs(part)) for part in data.x.split(size)]
     return losses.class_prototypes(torch.cat(parts), data.y, num_classes=fed.scenario.num_classes)
 
 

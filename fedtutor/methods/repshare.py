@@ -174,7 +174,7 @@ class RepShare(Method):
         """Class means [classes, d], observations [m_up, classes, d], weights [classes]."""
         network, data, classes = client.model.eval(), client.data, fed.scenario.num_classes
         parts = data.x.split(fed.settings.eval_batch_size)
-        h = torch.cat([network.features(fed.scenario.normalize(part)) for part in parts])
+        h = torch.cat([network.features(fed.scenario.inputs(part)) for part in parts])
         network.train()
         level = client.state["levels"]
         noise = client.generator("privacy")

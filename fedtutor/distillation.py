@@ -1,0 +1,423 @@
+"""Dataset distillation: few virtual images that stand in for many private ones.
+
+Two ways to improve the pixels of virtual images by gradient descent, both from FedLGD (Huang et
+al. 2024) and from the papers that it builds on:
+
+- `match_distributions` (Eq. 1; DM, Zhao and Bilen 2023): the mean feature of each class shall be
+  that of the private images. With a new random network in every step it is DM; with the current
+  global network it is FedLGD's iterative distribution matching.
+- `match_gradients` (Eq. 5 and 6; Zhao et al. 2021): virtual images shall pull a network's weights
+  in the direction in which the clients pulled them.
+
+`prepare` is what the setting `virtual_ipc` asks for: before round 1 the private images of every
+client are replaced by virtual ones, whatever the method. So all methods of a comparison train on
+the same virtual images, and any method can.
+
+Pixels are optimized in the scale that networks see (`scenario.inputs`). Everywhere else virtual
+images are float32 from 0 to 255, like other images but not whole numbers; nothing clamps them, and
+some lie beside that range.
+"""
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from . import losses
+from .datasets import Images
+from .errors import DataError, SettingError, TrainingError, choose
+from .layers import initialize
+from .randomness import generator
+from .settings import VIRTUAL_AUGMENT, VIRTUAL_INITS
+from .storage import save_tensors, write_atomically
+
+REST = 250  # steps after which a long distillation is kept, so that it can go on from there
+CHUNK = 500  # private images per forward pass
+
+
+@dataclass(frozen=True, eq=False)
+class VirtualImages:
+    """x: float32 [n, channels, height, width], 0 to 255 and beside; y: int64 [n]; where from."""
+
+    x: Tensor
+    y: Tensor
+    source: str = "distilled"
+
+    def __post_init__(self):
+        right = self.x.dtype == torch.float32 and self.x.ndim == 4 and len(self.x) == len(self.y)
+        if not right:
+            raise DataError(
+                f"{self.x.dtype} {list(self.x.shape)} with {len(self.y)} labels",
+                where=self.source, do="give float32 [n, channels, height, width], one label each",
+            )  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, index) -> "VirtualImages":
+        return VirtualImages(self.x[index], self.y[index], self.source)
+
+    def images(self) -> Images:
+        """As pictures: rounded to whole numbers, cut off at 0 and 255."""
+        return Images(self.x.round().clamp(0, 255).to(torch.uint8), self.y, self.source)
+
+    def state(self) -> dict:
+        """Tensors for a checkpoint; `VirtualImages(**state)` is this again."""
+        return {"x": self.x, "y": self.y, "source": self.source}
+
+
+# ---------------------------------------------------------------- where virtual images begin
+
+
+def class_statistics(private: Images, scenario, *, reading: str = "paper") -> dict[str, Tensor]:
+    """Mean and standard deviation of each class and channel over images and pixels.
+
+    {"mean", "std": float32 [classes, channels], "owned": bool [classes]}, on the scale of 0 to 255;
+    zeros for a class without an image. `reading` "code": FedLGD's code divides the sums of a class
+    by the number of all images, so that both shrink, towards what a network sees as 0.
+    """
+    member = F.one_hot(private.y, scenario.num_classes).to(torch.float64)
+    x, count = private.x.to(torch.float64), member.sum(0)
+    if reading == "code":
+        mean, std = (torch.tensor(v, dtype=torch.float64, device=x.device).view(1, -1, 1, 1)
+                     for v in (scenario.mean, scenario.std))  # fmt: skip
+        x = (x / 255 - mean) / std
+    below = (count.clamp(min=1) if reading == "paper" else count * 0 + len(private))[:, None]
+    first, second = (member.T @ v.mean((2, 3)) / below for v in (x, x**2))
+    spread = (second - first**2).clamp(min=0).sqrt()
+    if reading == "code":
+        scale = torch.tensor(scenario.std, dtype=torch.float64, device=x.device) * 255
+        offset = torch.tensor(scenario.mean, dtype=torch.float64, device=x.device) * 255
+        first, spread = first * scale + offset, spread * scale
+    owned = count > 0
+    return {"mean": (first * owned[:, None]).float(), "std": (spread * owned[:, None]).float(),
+            "owned": owned}  # fmt: skip
+
+
+def drawn(statistics: dict[str, Tensor], ipc: int, shape: Sequence[int],
+          own: torch.Generator) -> VirtualImages:  # fmt: skip
+    """`ipc` images of `shape` per owned class: every pixel from the normal of class and channel."""
+    y = labels_of(statistics["owned"], ipc)
+    noise = torch.randn(len(y), *shape, generator=own, device=own.device).to(y.device)
+    mean, std = (statistics[key][y][:, :, None, None] for key in ("mean", "std"))
+    return VirtualImages(noise * std + mean, y, "drawn from class statistics")
+
+
+def labels_of(owned: Tensor, ipc: int) -> Tensor:
+    """`ipc` labels of each class that is owned (bool [classes]), class by class."""
+    return owned.nonzero()[:, 0].repeat_interleave(ipc)
+
+
+def initial(private: Images, scenario, *, ipc: int, init: str = "statistics",
+            own: torch.Generator) -> VirtualImages:  # fmt: skip
+    """What a distillation begins with: `ipc` images for each class that `private` has.
+
+    - "statistics": pixels from N(mean, std) of the class, channel by channel (FedLGD Sec. 5.1);
+    - "statistics_code": the same with the shrunken statistics of its code;
+    - "noise": pixels from N(0, 1) in the scale that networks see;
+    - "real": private images of the class, drawn at random; again, where it has fewer than `ipc`.
+    """
+    choose(init, VIRTUAL_INITS, kind="virtual_init", where="distillation.initial")
+    if ipc < 1:
+        raise SettingError(f"ipc = {ipc}", where="distillation.initial", do="give at least 1")
+    shape = private.x.shape[1:]
+    if init.startswith("statistics"):
+        reading = "code" if init.endswith("code") else "paper"
+        return drawn(class_statistics(private, scenario, reading=reading), ipc, shape, own)
+    y = labels_of(_owned(private, scenario.num_classes), ipc)
+    if init == "noise":
+        noise = torch.randn(len(y), *shape, generator=own, device=own.device).to(y.device)
+        return VirtualImages(scenario.pixels(noise), y, "noise")
+    rows = []
+    for label in y[::ipc]:
+        held = (private.y == label).nonzero()[:, 0]
+        times = -(-ipc // len(held))
+        order = torch.cat([torch.randperm(len(held), generator=own) for _ in range(times)])
+        rows.append(held[order[:ipc].to(held.device)])
+    return VirtualImages(private.x[torch.cat(rows)].float(), y, "private images")
+
+
+# ---------------------------------------------------------------- distribution matching
+
+
+def match_distributions(x: Tensor, y: Tensor, private: Images, scenario, extractor: Callable, *,
+                        steps: int, lr: float = 1.0, momentum: float = 0.5, batch: int = 0,
+                        augment: str = "none", numbers: Callable, first: int = 0,
+                        velocity: Tensor | None = None) -> dict:  # fmt: skip
+    """Move pixels so that the mean features of each class become those of `private` (Eq. 1).
+
+    x: float32 [n, c, h, w] in the scale that networks see, y: int64 [n]. `extractor` is a network
+    (iterative matching), or step -> network (DM: another one in every step); it runs in evaluation
+    mode, with the running statistics of batch norm that it has, and is not changed. `batch`
+    private images per class and step, 0 for all. `numbers(step, purpose)` is a generator; steps
+    are counted from `first`, and with `velocity`, the memory of momentum, a later call goes on.
+    Returns {"x", "velocity", "losses": one per step}. Raises `TrainingError` where the loss is no
+    number.
+    """
+    choose(augment, VIRTUAL_AUGMENT, kind="virtual_augment", where="match_distributions")
+    fixed = isinstance(extractor, nn.Module)
+    once = fixed and not batch and augment == "none"  # then private features never change
+    held = [(private.y == label).nonzero()[:, 0] for label in y.unique()]
+    x = x.detach().clone()
+    velocity = torch.zeros_like(x) if velocity is None else velocity
+    h_private, values = None, []
+    for step in range(first, first + steps):
+        network = (extractor if fixed else extractor(step)).eval()
+        x.requires_grad_()
+        seen = x
+        if h_private is None or not once:
+            index = torch.cat(_some(held, batch, numbers(step, "private")))
+            x_private, y_private = scenario.inputs(private.x[index]), private.y[index]
+            if augment == "siamese":
+                own = numbers(step, "augment")
+                x_private, seen = _changed(x_private, y_private, x, y, own)
+            h_private = features(network, x_private)
+        loss = losses.distribution_matching(
+            h_private, y_private, network.features(seen), y, num_classes=scenario.num_classes
+        )
+        (slope,) = torch.autograd.grad(loss, x)
+        velocity = momentum * velocity + slope
+        x = x.detach() - lr * velocity
+        values.append(loss.detach())
+    return {"x": x, "velocity": velocity, "losses": _finite(values, "match_distributions")}
+
+
+@torch.no_grad()
+def features(network: nn.Module, x: Tensor) -> Tensor:
+    """Features [n, d] without gradient, `CHUNK` images at a time."""
+    return torch.cat([network.features(part) for part in x.split(CHUNK)])
+
+
+def siamese(parts: Sequence[Tensor], own: torch.Generator) -> list[Tensor]:
+    """One random change, the same for all images of all parts (Zhao and Bilen 2021, DSA).
+
+    One of: color (brightness, saturation, contrast), shift by up to an eighth, a square of 0 over
+    a quarter, mirror, zoom by up to 1.2 along each axis, rotation by up to 15 degrees. All are
+    differentiable; x [n, c, h, w] in the scale that networks see, and 0 comes in at the border.
+    """
+    kind = int(torch.randint(6, (1,), generator=own))
+    u = torch.rand(4, generator=own).tolist()
+    return [_CHANGES[kind](x, u) for x in parts]
+
+
+def _color(x, u):
+    x = x + (u[0] - 0.5)
+    gray = x.mean(1, keepdim=True)
+    x = gray + (x - gray) * 2 * u[1]
+    middle = x.mean((1, 2, 3), keepdim=True)
+    return middle + (x - middle) * (u[2] + 0.5)
+
+
+def _shift(x, u):
+    size = x.shape[2], x.shape[3]
+    moves = [round((2 * v - 1) * n / 8) for v, n in zip(u[:2], size, strict=True)]
+    down, right = moves
+    padded = F.pad(x, (max(right, 0), max(-right, 0), max(down, 0), max(-down, 0)))
+    top, left = max(-down, 0), max(-right, 0)
+    return padded[:, :, top : top + size[0], left : left + size[1]]
+
+
+def _square(x, u):
+    height, width = x.shape[2], x.shape[3]
+    top, left = round((u[0] - 0.25) * height), round((u[1] - 0.25) * width)
+    mask = torch.ones(height, width, dtype=x.dtype, device=x.device)
+    mask[max(top, 0) : top + height // 2, max(left, 0) : left + width // 2] = 0
+    return x * mask
+
+
+def _mirror(x, u):
+    return x.flip(3) if u[0] < 0.5 else x
+
+
+def _zoom(x, u):
+    along = [1.2 ** (2 * v - 1) for v in u[:2]]
+    return _sampled(x, [[along[0], 0.0, 0.0], [0.0, along[1], 0.0]])
+
+
+def _rotate(x, u):
+    angle = math.radians(15) * (2 * u[0] - 1)
+    sine, cosine = math.sin(angle), math.cos(angle)
+    return _sampled(x, [[cosine, -sine, 0.0], [sine, cosine, 0.0]])
+
+
+_CHANGES = (_color, _shift, _square, _mirror, _zoom, _rotate)
+
+
+def _sampled(x, theta):
+    theta = torch.tensor(theta, dtype=x.dtype, device=x.device).expand(len(x), 2, 3)
+    grid = F.affine_grid(theta, list(x.shape), align_corners=False)
+    return F.grid_sample(x, grid, align_corners=False)
+
+
+def _changed(x_private, y_private, x, y, own) -> list[Tensor]:
+    """Both sides under `siamese`, each class with a change of its own."""
+    parts, places = ([], []), ([], [])
+    for label in y.unique():
+        rows = [(labels == label).nonzero()[:, 0] for labels in (y_private, y)]
+        for i, part in enumerate(siamese([x_private[rows[0]], x[rows[1]]], own)):
+            parts[i].append(part)
+            places[i].append(rows[i])
+    return [torch.cat(p)[torch.cat(r).argsort()] for p, r in zip(parts, places, strict=True)]
+
+
+def _some(held: Sequence[Tensor], batch: int, own: torch.Generator) -> list[Tensor]:
+    if not batch:
+        return list(held)
+    return [h[torch.randperm(len(h), generator=own)[:batch].to(h.device)] for h in held]
+
+
+# ---------------------------------------------------------------- gradient matching
+
+
+def match_gradients(x: Tensor, y: Tensor, network: nn.Module, target: Sequence[Tensor], *,
+                    steps: int, lr: float = 1.0, momentum: float = 0.5,
+                    distance: Callable = losses.gradient_distance) -> dict:  # fmt: skip
+    """Move pixels so that they pull `network` where `target` pulls it (FedLGD Eq. 5 and 6).
+
+    x: float32 [n, c, h, w] in the scale that networks see, y: int64 [n]; `target`: one tensor per
+    trainable weight of `network`, of any length: directions are compared. The gradient of the
+    virtual images is that of the mean cross-entropy over all of them, all classes at once, in
+    evaluation mode; the network is not changed. Returns {"x", "losses": one per step}. Raises
+    `TrainingError` where the distance is no number.
+    """
+    network = copy.deepcopy(network).eval()
+    weights = [p for p in network.parameters() if p.requires_grad]
+    x, velocity, values = x.detach().clone(), torch.zeros_like(x), []
+    for _ in range(steps):
+        x.requires_grad_()
+        loss = losses.cross_entropy(network(x), y)
+        pull = torch.autograd.grad(loss, weights, create_graph=True)
+        away = distance(pull, target)
+        (slope,) = torch.autograd.grad(away, x)
+        velocity = momentum * velocity + slope
+        x = x.detach() - lr * velocity
+        values.append(away.detach())
+    return {"x": x, "losses": _finite(values, "match_gradients")}
+
+
+def _finite(values: Sequence[Tensor], where: str) -> list[float]:
+    numbers = [float(v) for v in values]
+    for step, value in enumerate(numbers, start=1):
+        if not math.isfinite(value):
+            raise TrainingError(
+                f"the loss of the virtual images is {value} in step {step}", where=where,
+                do="lower the learning rate of their pixels",
+            )  # fmt: skip
+    return numbers
+
+
+# ---------------------------------------------------------------- virtual images of a federation
+
+
+def prepare(fed) -> None:
+    """Before round 1: virtual images take the place of private ones, if `virtual_ipc` asks.
+
+    `client.data` becomes what `distilled` makes; `client.private` stays. Nothing crosses.
+    """
+    if not fed.settings.virtual_ipc:
+        return
+    made = fed.each(fed.clients, lambda client: distilled(fed, client))
+    for client, virtual in zip(fed.clients, made, strict=True):
+        client.data = virtual
+
+
+def distilled(fed, client) -> VirtualImages:
+    """DM of the client's private images, as the settings `virtual_...` say; made once.
+
+    As many images of every class that the client has, however skewed its labels are; none of a
+    class that it lacks. Kept by `fed.artifact`, also every `REST` steps: a run that was killed goes
+    on from there, and more steps go on from fewer. The result depends on neither.
+    """
+    s, scenario, private = fed.settings, fed.scenario, client.private
+
+    def numbers(step: int, purpose: str, device="cpu") -> torch.Generator:
+        return generator(fed.seed, client.id, "distillation", step, purpose, device=device)
+
+    start = initial(private, scenario, ipc=s.virtual_ipc, init=s.virtual_init,
+                    own=numbers(0, "initial"))  # fmt: skip
+    if not s.virtual_steps:
+        return start
+    network = copy.deepcopy(client.model).requires_grad_(False)
+
+    def another(step: int) -> nn.Module:
+        initialize(network, generator=numbers(step, "network", fed.device))
+        return network
+
+    names = s.models * len(fed.clients) if len(s.models) == 1 else s.models
+    key = [client.id, names[fed.clients.index(client)], s.virtual_ipc, s.virtual_init,
+           s.virtual_lr, s.virtual_momentum, s.virtual_batch, s.virtual_augment]  # fmt: skip
+
+    def at(step: int) -> dict:
+        return fed.artifact("virtual", [*key, step], lambda: advance(step))
+
+    def advance(step: int) -> dict:
+        before = (step - 1) // REST * REST
+        state = at(before) if before else {"x": scenario.inputs(start.x), "velocity": None,
+                                           "losses": []}  # fmt: skip
+        new = match_distributions(
+            state["x"], start.y, private, scenario, another, steps=step - before, first=before,
+            lr=s.virtual_lr, momentum=s.virtual_momentum, batch=s.virtual_batch,
+            augment=s.virtual_augment, numbers=numbers, velocity=state["velocity"],
+        )  # fmt: skip
+        return {**new, "losses": state["losses"] + new["losses"]}
+
+    x = scenario.pixels(at(s.virtual_steps)["x"])
+    return VirtualImages(x, start.y, f"distilled from {private.source}")
+
+
+def virtual_images(fed) -> dict[str, VirtualImages]:
+    """The virtual images of a run as they are now: client id -> images, and "server" if any.
+
+    Raises `DataError` where the run has none.
+    """
+    found = {}
+    for name, holder in [*((c.id, c) for c in fed.clients), ("server", fed.server)]:
+        if "virtual" in holder.state:
+            found[name] = VirtualImages(**holder.state["virtual"])
+        elif isinstance(getattr(holder, "data", None), VirtualImages):
+            found[name] = holder.data
+    if not found:
+        raise DataError(
+            f"{fed.method.name} has no virtual images", where="distillation.virtual_images",
+            do="set virtual_ipc to at least 1, and run it",
+        )  # fmt: skip
+    return found
+
+
+def export(fed, folder) -> dict[str, VirtualImages]:
+    """Write all virtual images to `folder`, and return them.
+
+    `virtual.pt` (read it with `storage.load_tensors`): owner -> {"x", "y", "source"}, the tensors
+    unrounded. `<owner>.png`: one row per class, rounded and cut off at 0 and 255.
+    """
+    found = virtual_images(fed)
+    save_tensors(Path(folder) / "virtual.pt", {name: v.state() for name, v in found.items()})
+    for name, v in found.items():
+        save = partial(sheet(v).save, format="PNG")
+        write_atomically(Path(folder) / f"{name}.png", save)
+    return found
+
+
+def sheet(virtual: VirtualImages, *, gap: int = 2) -> Image.Image:
+    """All images on a white page, one row per class."""
+    x, y = virtual.images().x.cpu().numpy(), virtual.y.cpu().numpy()
+    rows = [x[y == label] for label in np.unique(y)]
+    high, wide = x.shape[2] + gap, x.shape[3] + gap
+    page = np.full((len(rows) * high + gap, max(map(len, rows)) * wide + gap, 3), 255, np.uint8)
+    for i, row in enumerate(rows):
+        for j, image in enumerate(row):
+            top, left = gap + i * high, gap + j * wide
+            page[top : top + x.shape[2], left : left + x.shape[3]] = image.transpose(1, 2, 0)
+    return Image.fromarray(page)
+
+
+def _owned(images, num_classes: int) -> Tensor:
+    return torch.bincount(images.y, minlength=num_classes) > 0

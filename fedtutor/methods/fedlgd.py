@@ -1,0 +1,240 @@
+"""FedLGD: train on virtual images, and let anchors distilled on the server hold the clients.
+
+Huang et al., "Federated Learning on Virtual Heterogeneous Data with Local-Global Dataset
+Distillation", TMLR 2024, Algorithm 1; line numbers below are those of its listing. Each client
+trains on few virtual images D_c that are distilled from its private ones (setting `virtual_ipc`).
+In selected rounds it refines them so that the global network's features of both agree (Eq. 1), and
+the server moves its own virtual images D_g so that they pull the network as all clients did (Eq. 5
+and 6). In all other rounds the local objective is L_CE(D_g and D_c) + lambda L_Con (Eq. 2 to 4).
+"""
+
+import copy
+from dataclasses import dataclass
+
+import torch
+
+from .. import losses
+from ..distillation import (
+    VirtualImages,
+    class_statistics,
+    drawn,
+    labels_of,
+    match_distributions,
+    match_gradients,
+    prepare,
+)
+from ..errors import SettingError, choose
+from ..randomness import generator
+from .base import register
+from .fedavg import FedAvg
+
+READINGS = {
+    "paper": "Eq. 4 over the batch, a sum, features of length 1 as in Khosla et al. 2020",
+    "literal": "Eq. 4 as it is printed: a sum, features of any length",
+    "code": "a mean over the batch and all server images, features of length 1",
+}
+DISTANCES = {"paper": losses.gradient_distance, "code": losses.gradient_distance_code}
+
+
+@register("fedlgd")
+@dataclass
+class FedLGD(FedAvg):
+    """Algorithm 1. Needs `virtual_ipc` of at least 1.
+
+    Official code: reading = "code", selected_data = "both", distance = "code", global_init =
+    "statistics", refine_first = false, selected = 11, weighting = "uniform", and the settings
+    virtual_init = "statistics_code", virtual_augment = "siamese", virtual_batch = 256.
+
+    What line 22 uploads as gradient is read as the path of the local update, theta_t minus the
+    weights after it: that is what crosses anyway, and what the code matches (divided by the
+    learning rate; only its direction counts). target = "gradient" is Eq. 5 to the letter: the
+    gradient of D_c at theta_t, one more upload in selected rounds.
+
+    Batch norm: both distillations run in evaluation mode, with the global running statistics; those
+    are averaged as in FedAvg. If every round is selected, with 0 steps, it is FedAvg on D_c;
+    selected = 0 with lambda_ = 0 is FedAvg on D_c and the server's noise.
+
+    `client.state["virtual"]` and `fed.server.state["virtual"]` are the virtual images (see
+    `distillation.virtual_images`), `state["matching"]` the losses of their last improvement.
+    """
+
+    lambda_: float = 10.0  # Sec. 5.5, DIGITS; CIFAR10C: 1
+    regularizer: str = "contrastive"  # Eq. 4; "mmd": Fig. 3a
+    reading: str = "paper"  # of Eq. 4, see READINGS
+    tau: float = 0.07  # temperature of Eq. 4; the paper does not say (code: 0.07)
+    selected: int = 10  # |tau|, the number of selected rounds (Sec. 5.1; code: 11)
+    every: int = 5  # rounds 1, 1 + every, ... are selected (Sec. 5.5: 0, 5, ...)
+    selected_data: str = "local"  # line 17: D_c; "both": D_c and D_g (code, Eq. 3)
+    refine_first: bool = True  # line 16; false: not in round 1, just after DM (code)
+    local_steps: int = 100  # of iterative distribution matching (Sec. 5.1)
+    global_steps: int = 500  # of federated gradient matching (Sec. 5.1)
+    global_ipc: int = 10  # server's images per class (Sec. 5.2)
+    global_init: str = "noise"  # Sec. 5.1; "statistics": averaged over clients (code)
+    global_lr: float = 1.0  # of the server's pixels (code)
+    global_momentum: float = 0.5  # of the server's pixels (code)
+    target: str = "update"  # what D_g is matched with; "gradient": Eq. 5 to the letter
+    distance: str = "paper"  # Eq. 6; "code": with its small number
+
+    def __post_init__(self):
+        super().__post_init__()
+        where = f"method {self.name}"
+        for name, known in (
+            ("regularizer", ("contrastive", "mmd")), ("reading", READINGS),
+            ("selected_data", ("local", "both")), ("global_init", ("noise", "statistics")),
+            ("target", ("update", "gradient")), ("distance", DISTANCES),
+        ):  # fmt: skip
+            choose(getattr(self, name), known, kind=name, where=where)
+        for name, least in (("lambda_", 0), ("selected", 0), ("every", 1), ("local_steps", 0),
+                            ("global_steps", 0), ("global_ipc", 1), ("global_lr", 0)):  # fmt: skip
+            if not getattr(self, name) >= least:
+                raise SettingError(f"{name} = {getattr(self, name)}", where=where,
+                                   do=f"give at least {least}")  # fmt: skip
+        if not (self.tau > 0 and 0 <= self.global_momentum < 1):
+            raise SettingError(
+                f"tau = {self.tau}, global_momentum = {self.global_momentum}", where=where,
+                do="give tau above 0, and global_momentum from 0 to below 1",
+            )  # fmt: skip
+
+    def is_selected(self, round_: int) -> bool:
+        """Whether t is in tau: distillation instead of regularization."""
+        turn, rest = divmod(round_ - 1, self.every)
+        return rest == 0 and turn < self.selected
+
+    def start(self, fed):
+        super().start(fed)
+        if not fed.settings.virtual_ipc:
+            raise SettingError(
+                f"{self.name} trains on virtual images and there are none", where="settings",
+                do="set virtual_ipc to at least 1",
+            )  # fmt: skip
+        prepare(fed)  # nothing new where `rounds.run` has done it
+        for client in fed.clients:  # line 9
+            client.state["virtual"] = client.data.state()
+        fed.server.state["virtual"] = self._noise(fed).state()
+        fed.server.state["version"] = 0
+
+    def _noise(self, fed) -> VirtualImages:
+        """The server's images before any matching."""
+        own = generator(fed.seed, "server", "virtual")
+        scenario = fed.scenario
+        shape = (scenario.channels, *next(iter(scenario.tests.values())).x.shape[2:])
+        if self.global_init == "statistics":
+            return drawn(_averaged(fed), self.global_ipc, shape, own)
+        y = labels_of(torch.ones(scenario.num_classes, device=fed.device), self.global_ipc)
+        noise = torch.randn(len(y), *shape, generator=own).to(fed.device)
+        return VirtualImages(scenario.pixels(noise), y, "noise")
+
+    def collaborate(self, fed, clients):
+        super().collaborate(fed, clients)  # line 31, of the round before
+        chosen = self.is_selected(fed.round_)
+        for client in clients:
+            client.state["selected"] = chosen
+        if chosen:
+            fed.each(clients, lambda client: self._refine(fed, client))
+        if not chosen or self.selected_data == "both":
+            for client in clients:
+                self._send_anchors(fed, client)  # line 28, of the round before
+
+    def _refine(self, fed, client) -> None:
+        """Line 16, Eq. 1: the extractor is the global network that has just arrived."""
+        s, virtual = fed.settings, VirtualImages(**client.state["virtual"])
+        if self.local_steps and (self.refine_first or fed.round_ > 1):
+            network = copy.deepcopy(client.model).requires_grad_(False)
+            new = match_distributions(
+                fed.scenario.inputs(virtual.x), virtual.y, client.private, fed.scenario, network,
+                steps=self.local_steps, lr=s.virtual_lr, momentum=s.virtual_momentum,
+                batch=s.virtual_batch, augment=s.virtual_augment,
+                numbers=lambda step, purpose: generator(
+                    fed.seed, client.id, fed.round_, "refinement", step, purpose
+                ),
+            )  # fmt: skip
+            x = fed.scenario.pixels(new["x"])
+            client.state["virtual"] = {"x": x, "y": virtual.y, "source": virtual.source}
+            client.state["matching"] = new["losses"]
+        if self.target == "gradient":
+            virtual = VirtualImages(**client.state["virtual"])
+            network = copy.deepcopy(client.model).eval()
+            loss = losses.cross_entropy(network(fed.scenario.inputs(virtual.x)), virtual.y)
+            client.state["gradient"] = list(torch.autograd.grad(loss, _trained(network)))
+
+    def _send_anchors(self, fed, client) -> None:
+        state, version = fed.server.state, fed.server.state["version"]
+        if client.state.get("version") != version:
+            sent = {key: state["virtual"][key] for key in ("x", "y")}
+            sent = fed.channel.down(client, "virtual images", sent)
+            client.state["anchors"] = sent
+            client.state["anchors_seen"] = fed.scenario.inputs(sent["x"])
+            client.state["version"] = version
+
+    def local_data(self, client):
+        own = VirtualImages(**client.state["virtual"])
+        if client.state["selected"] and self.selected_data == "local":
+            return own
+        anchors = client.state["anchors"]
+        return VirtualImages(torch.cat([own.x, anchors["x"]]), torch.cat([own.y, anchors["y"]]))
+
+    def local_loss(self, client, x, y):
+        if client.state["selected"] or not self.lambda_:
+            return super().local_loss(client, x, y)  # line 17
+        h = client.model.features(x)  # line 20
+        z = client.model.classifier(h)
+        return losses.fedlgd_loss(z, y, self._regularizer(client, h, y), lambda_=self.lambda_)
+
+    def _regularizer(self, client, h, y):
+        if self.regularizer == "contrastive" and self.reading == "literal":
+            return losses.supervised_contrastive(h, y, tau=self.tau)
+        if self.regularizer == "contrastive" and self.reading == "paper":
+            h = torch.nn.functional.normalize(h, dim=1)
+            return losses.supervised_contrastive(h, y, tau=self.tau)
+        anchors = client.model.features(client.state["anchors_seen"])
+        if self.regularizer == "mmd":
+            return losses.mmd_regularizer(h, anchors)
+        labels = torch.cat([y, client.state["anchors"]["y"]])
+        return losses.supervised_contrastive_code(torch.cat([h, anchors]), labels, tau=self.tau)
+
+    def aggregate(self, fed, clients):
+        if not (self.is_selected(fed.round_) and self.global_steps):
+            for client in clients:
+                client.state.pop("gradient", None)
+            super().aggregate(fed, clients)
+            return
+        before = copy.deepcopy(fed.server.model)
+        shares = self.shares(fed, clients) if self.target == "gradient" else None
+        super().aggregate(fed, clients)  # lines 22, 25 and 30
+        if shares is None:
+            pairs = zip(_trained(before), _trained(fed.server.model), strict=True)
+            pull = [(old - new).detach() for old, new in pairs]
+        else:
+            sent = [fed.channel.up(c, "gradient", c.state.pop("gradient")) for c in clients]
+            weights = [share / sum(shares) for share in shares]
+            pull = [sum(w * part for w, part in zip(weights, parts, strict=True))
+                    for parts in zip(*sent, strict=True)]  # fmt: skip
+        state = fed.server.state
+        virtual = VirtualImages(**state["virtual"])
+        new = match_gradients(
+            fed.scenario.inputs(virtual.x), virtual.y, before, pull, steps=self.global_steps,
+            lr=self.global_lr, momentum=self.global_momentum, distance=DISTANCES[self.distance],
+        )  # line 27, Eq. 5 and 6  # fmt: skip
+        x = fed.scenario.pixels(new["x"])
+        state["virtual"] = {"x": x, "y": virtual.y, "source": "matched gradients"}
+        state["matching"], state["version"] = new["losses"], fed.round_
+
+
+def _trained(network) -> list[torch.Tensor]:
+    return [p for p in network.parameters() if p.requires_grad]
+
+
+def _averaged(fed) -> dict[str, torch.Tensor]:
+    """Class statistics of all clients, each class averaged over its owners (official code)."""
+    sent = []
+    for client in fed.clients:
+        own = class_statistics(client.private, fed.scenario, reading=_reading(fed))
+        sent.append(fed.channel.up(client, "class statistics", own))
+    owned = torch.stack([s["owned"] for s in sent]).float()
+    count = owned.sum(0).clamp(min=1)[:, None]
+    mean, std = (torch.stack([s[key] for s in sent]).sum(0) / count for key in ("mean", "std"))
+    return {"mean": mean, "std": std, "owned": owned.any(0)}
+
+
+def _reading(fed) -> str:
+    return "code" if fed.settings.virtual_init == "statistics_code" else "paper"
