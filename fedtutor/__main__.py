@@ -2,7 +2,8 @@
 
 For maintainers: `python -m fedtutor exercises` makes their exercises from the solutions, and
 `python -m fedtutor refresh` executes them in place, as they are committed. Before a long run,
-`python -m fedtutor rehearse` plays two rounds of every method of a recipe.
+`python -m fedtutor rehearse` plays two rounds of every method of a recipe, and
+`python -m fedtutor queue` works through the runs at the papers' settings.
 """
 
 import argparse
@@ -10,10 +11,13 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
-from .errors import FedtutorError, SettingError
-from .storage import ROOT, shown, write_atomically
+BEGAN = time.time()  # before anything that takes its time
+
+from .errors import FedtutorError, SettingError  # noqa: E402
+from .storage import ROOT, shown, write_atomically  # noqa: E402
 
 QUIET = ["--log-level=ERROR"]  # a kernel on this machine warns that its sockets are not encrypted
 
@@ -49,7 +53,22 @@ def main(arguments: list[str] | None = None) -> int:
     job.add_argument("--output", type=Path, default=ROOT / "data" / "rehearsals",
                      help="where the results go")  # fmt: skip
     job.set_defaults(do=rehearse_all)
+    job = jobs.add_parser("queue", help="the runs at the papers' settings: list, run, pack")
+    job.add_argument("what", nargs="?", default="list", choices=("list", "run", "pack"))
+    job.add_argument("out", nargs="?", type=Path, help="pack: a new folder")
+    job.add_argument("--minutes", type=float, default=9, help="run: stop before (default 9)")
+    job.add_argument("--at-once", type=int, help="run: side by side; default 1, on a GPU up to 8")
+    job.add_argument("--device", default="auto", help="auto (default), cpu or cuda")
+    job.add_argument("--rows", type=int, default=10, help="pack: for so many runs (default 10)")
+    job.add_argument("--limit-mb", type=float, default=60, help="pack: at most (default 60)")
+    job.add_argument("--only", default="", metavar="TEXT", help="runs whose name has TEXT in it")
+    job.add_argument("--download", action="store_true", help="fetch missing data where possible")
+    job.add_argument("--manifest", type=Path, default=ROOT / "data" / "queue.toml")
+    job.add_argument("--results", type=Path, default=ROOT / "data" / "results")
+    job.add_argument("--kept", type=Path, help="checkpoints; default queue/ in the cache")
+    job.set_defaults(do=work_queue)
     options = parser.parse_args(arguments)
+    options.began = BEGAN if arguments is None else time.time()
     os.environ.setdefault("TQDM_DISABLE", "1")
     try:
         return options.do(options)
@@ -69,7 +88,7 @@ def make_exercises(options) -> int:
 
 def rehearse_all(options) -> int:
     from .rehearsal import rehearse, table
-    from .start import device_of
+    from .settings import device_of
 
     try:
         overrides = json.loads(options.overrides or "{}")
@@ -87,6 +106,54 @@ def rehearse_all(options) -> int:
     )  # fmt: skip
     print(table(options.recipe, folder=options.output).iloc[:, :10].round(2).to_string(index=False))
     return 1 if any(row["error"] for row in rows) else 0
+
+
+def work_queue(options) -> int:
+    """List, run or pack; the status is 1 where a run failed. Nothing is downloaded unasked."""
+    before = os.environ.get("FEDTUTOR_OFFLINE", "")
+    os.environ["FEDTUTOR_OFFLINE"] = "" if options.download else "1"  # child processes see it, too
+    try:
+        return _work_queue(options)
+    finally:
+        os.environ["FEDTUTOR_OFFLINE"] = before
+
+
+def _work_queue(options) -> int:
+    from . import cache, packing, queue, working
+    from .settings import device_of
+
+    device, kept = device_of(options.device), options.kept or cache.folder() / "queue"
+    runs = [run for run in queue.load(options.manifest) if options.only in run.name]
+    if not runs:
+        raise SettingError("no run", where=f"--only {options.only!r}", do="see queue list")
+    found, faults = queue.survey(runs, options.results)
+    for fault in faults:
+        print(f"skipped {fault}", flush=True)
+    runs = queue.measured(runs, found, device)
+    left = queue.in_order([r for r in runs if r.path(options.results) not in found], kept)
+    if options.what == "list":
+        print(queue.overview(runs, found, options.results, kept))
+        print(queue.totals(runs, left, kept))
+        return 0
+    if options.what == "pack":
+        if options.out is None:
+            raise SettingError("no folder", where="queue pack", do="name one: queue pack OUT")
+        here = [run for run in left if queue.absent(run) is None]
+        packing.pack(here[: options.rows], options.out, limit=options.limit_mb)
+        return 0
+    cores, gpu = os.cpu_count() or 1, device.startswith("cuda")
+    at_once = options.at_once or (min(8, max(1, cores // 2)) if gpu else 1)
+    spent = (time.time() - options.began) / 60
+    ended = working.work(
+        left, minutes=options.minutes - spent, results=options.results, kept=kept, device=device,
+        threads=1 if gpu else max(1, cores // at_once), at_once=at_once,
+        memory=working.memory_of(device), say=lambda words: print(words, flush=True),
+    )  # fmt: skip
+    counts = Counter(outcome for _, outcome, _ in ended)
+    print(", ".join(f"{n} {outcome}" for outcome, n in counts.items()) or
+          "nothing to start: all is done, or no open run ends a round in that time and memory; "
+          "see python -m fedtutor queue")  # fmt: skip
+    return 1 if counts["failed"] else 0
 
 
 def refresh_all(options) -> int:

@@ -1,7 +1,9 @@
 """Stop anywhere, go on later: checkpoints of a run, and stages that several runs share.
 
-A checkpoint holds tensors and plain values only. Random numbers need no place in it, because every
-round has generators of its own (`randomness.py`).
+A checkpoint holds tensors and plain values only, and only what the next round needs: equal tensors
+once, no optimizer where every round has a new one, no network that is made anew before it is used
+(`Method.remade`). Random numbers need no place in it, because every round has generators of its own
+(`randomness.py`).
 """
 
 import hashlib
@@ -14,9 +16,11 @@ from pathlib import Path
 import torch
 
 from .errors import StorageError
-from .storage import load_tensors, save_tensors, shown
+from .storage import damaged, load_tensors, locked, save_tensors, shown
 
 PLAIN = (torch.Tensor, int, float, str, bool, type(None))
+TENSOR = "number of the tensor"  # key of the dict that stands for one inside a checkpoint
+FILES = 4  # of one checkpoint, where their size is limited
 
 
 def key_of(*parts) -> str:
@@ -32,20 +36,35 @@ def identity(fed) -> str:
 
 
 class Checkpoints:
-    """The last two checkpoints of one run in `folder` (None: nothing is kept)."""
+    """The last two checkpoints of one run in `folder` (None: nothing is kept).
 
-    def __init__(self, folder, every: float):
+    With `limit` (bytes of tensors) a checkpoint is spread over at most four files of that size. One
+    that is larger is not kept, and `too_large` says how many bytes it has.
+    """
+
+    def __init__(self, folder, every: float, limit: int | None = None):
         self.folder = Path(folder) if folder else None
         self.every = every  # seconds
+        self.limit, self.too_large = limit, None
         self._saved = time.monotonic()
 
     def files(self) -> list[Path]:
-        """Oldest first."""
+        """One per checkpoint, oldest first."""
         return sorted(self.folder.glob("round-*.pt")) if self.folder else []
+
+    def delete(self, path: Path) -> None:
+        """Delete a checkpoint: the file that names it, then what belongs to it."""
+        path.unlink(missing_ok=True)
+        for part in self.folder.glob(f"part-{path.stem}-*.pt"):
+            part.unlink(missing_ok=True)
 
     def save(self, fed, *, last: bool) -> None:
         """Save after a round, if it is time to or the run ends."""
-        if not self.folder or not (last or time.monotonic() - self._saved >= self.every):
+        if (
+            self.too_large
+            or not self.folder
+            or not (last or time.monotonic() - self._saved >= self.every)
+        ):
             return
         self._saved = time.monotonic()
         holders = {"server": fed.server, **{c.id: c for c in fed.clients}}
@@ -54,23 +73,38 @@ class Checkpoints:
             "round": fed.round_,
             "history": fed.history,
             "channel": fed.channel.state(),
-            "holders": {name: _pack(holder, name) for name, holder in holders.items()},
+            "holders": {name: _pack(holder, name, fed) for name, holder in holders.items()},
         }
-        save_tensors(self.folder / f"round-{fed.round_:06d}.pt", value)
+        tensors = {}
+        value = _take_out(value, tensors)
+        groups = _grouped([tensor for _, tensor in tensors.values()], self.limit)
+        if self.limit and (len(groups) > FILES or any(_size(g) > self.limit for g in groups)):
+            self.too_large = sum(_size(group) for group in groups)
+            return
+        path = self.folder / f"round-{fed.round_:06d}.pt"
+        for number, group in enumerate(groups[1:], start=1):
+            save_tensors(self.folder / f"part-{path.stem}-{number}.pt", group)
+        save_tensors(path, {**value, "tensors": groups[0], "files": len(groups)})
         for old in self.files()[:-2]:
-            old.unlink(missing_ok=True)
+            self.delete(old)
 
     def restore(self, fed, new_optimizer: Callable) -> bool:
         """Bring `fed` to the newest checkpoint; False if there is none.
 
         Raises `StorageError` for a damaged checkpoint and for one of another run.
         """
-        for unfinished in self.folder.glob(".round-*") if self.folder else ():
+        for unfinished in self.folder.glob(".*.pt.*") if self.folder else ():
             unfinished.unlink(missing_ok=True)  # what a killed run was writing
         if not self.files():
             return False
         path = self.files()[-1]
         value = load_tensors(path, fed.device)
+        if not isinstance(value, dict) or "files" not in value:
+            raise damaged(path, ValueError("it is not a checkpoint of this fedtutor"))
+        tensors = list(value.pop("tensors"))
+        for number in range(1, value["files"]):
+            tensors += load_tensors(self.folder / f"part-{path.stem}-{number}.pt", fed.device)
+        value = _put_back(value, tensors)
         if value.get("identity") != identity(fed):
             raise StorageError(
                 f"{path.name} belongs to another run (other settings, data or seed)",
@@ -95,15 +129,18 @@ def artifact(fed, name: str, key, fn: Callable):
         return kept[label] if label in kept else kept.setdefault(label, fn())
     path = Path(fed.artifacts) / f"{label}.pt"
     if not path.exists():
-        save_tensors(path, fn())
+        with locked(path):  # where several processes want it, one makes it
+            if not path.exists():
+                save_tensors(path, fn())
     return load_tensors(path, fed.device)
 
 
-def _pack(holder, name: str) -> dict:
+def _pack(holder, name: str, fed) -> dict:
     _require_plain(holder.state, name)
-    optimizer = getattr(holder, "optimizer", None)
+    optimizer = getattr(holder, "optimizer", None) if fed.settings.keep_optimizer else None
+    kept = {key: m for key, m in holder.models.items() if key not in fed.method.remade}
     return {
-        "models": {key: model.state_dict() for key, model in holder.models.items()},
+        "models": {key: model.state_dict() for key, model in kept.items()},
         "state": holder.state,
         "steps": getattr(holder, "steps", 0),
         "optimizer": optimizer.state_dict() if optimizer else None,
@@ -118,6 +155,52 @@ def _unpack(holder, packed: dict, new_optimizer: Callable) -> None:
     if packed["optimizer"] is not None:
         holder.optimizer = new_optimizer(holder)
         holder.optimizer.load_state_dict(packed["optimizer"])
+
+
+def _take_out(value, tensors: dict):
+    """`value` with a number in place of each tensor; equal tensors have one number.
+
+    `tensors` is content -> (number, tensor), and grows.
+    """
+    if isinstance(value, torch.Tensor):
+        plain = value.detach().cpu().contiguous()
+        digest = hashlib.sha256(plain.reshape(-1).view(torch.uint8).numpy()).digest()
+        found = tensors.setdefault(
+            (str(plain.dtype), tuple(plain.shape), digest), (len(tensors), plain.clone())
+        )
+        return {TENSOR: found[0]}
+    if isinstance(value, dict):
+        return {key: _take_out(part, tensors) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_take_out(part, tensors) for part in value)
+    return value
+
+
+def _put_back(value, tensors: list):
+    """The reverse of `_take_out`; everybody has a copy of their own."""
+    if isinstance(value, dict):
+        if value.keys() == {TENSOR}:
+            return tensors[value[TENSOR]].clone()
+        return {key: _put_back(part, tensors) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_put_back(part, tensors) for part in value)
+    return value
+
+
+def _size(tensors: list) -> int:
+    return sum(tensor.nbytes for tensor in tensors)
+
+
+def _grouped(tensors: list, limit: int | None) -> list[list]:
+    """The tensors in order, in groups of at most `limit` bytes (a larger one is alone)."""
+    groups, size = [[]], 0
+    for tensor in tensors:
+        if limit and groups[-1] and size + tensor.nbytes > limit:
+            groups.append([])
+            size = 0
+        groups[-1].append(tensor)
+        size += tensor.nbytes
+    return groups
 
 
 def _require_plain(value, name: str) -> None:

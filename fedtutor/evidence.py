@@ -79,9 +79,9 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
 
     `scenario` is the recipe's scenario where it is already built; `threads` defaults to one per
     core; `progress` wraps the numbers of the rounds; `watch(fed)` is called before the first round
-    and after each; `folder` (e.g. `RESULTS`) keeps the result, `checkpoint` (a folder) the state
-    of the run, from which it goes on, `artifacts` (a folder or a dict) what runs can share, such
-    as pretrained networks. Raises `FedtutorError`s.
+    and after each; `folder` (e.g. `RESULTS`) keeps the result, `checkpoint` (a folder, or
+    `Checkpoints`) the state of the run, from which it goes on, `artifacts` (a folder or a dict)
+    what runs can share, such as pretrained networks. Raises `FedtutorError`s.
     """
     if scenario is None:
         scenario = scenarios.build(recipe.scenario, **recipe.scenario_options)

@@ -171,18 +171,42 @@ class Federation:
         return make
 
     def _parallel(self, fn: Callable, items: Sequence, costs: Sequence[int]) -> list:
+        fn = self._in_precision(fn)
         if self._pool is None or len(items) < 2:
             return [fn(item) for item in items]
         jobs = {i: self._pool.submit(fn, items[i])
                 for i in sorted(range(len(items)), key=lambda i: -costs[i])}  # fmt: skip
         return [jobs[i].result() for i in range(len(items))]
 
+    def _in_precision(self, fn: Callable) -> Callable:
+        """`fn` under autocast where the settings ask for bf16; a thread has to be told itself.
+
+        Without autocast's cache, which would keep the rounded weights of before a step.
+        """
+        if self.settings.precision != "bf16":
+            return fn
+
+        def work(item):
+            with torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False):
+                return fn(item)
+
+        return work
+
     @contextmanager
     def workers(self):
-        """One torch thread inside each worker: the same bits for any number of workers."""
-        before = torch.get_num_threads()
+        """One torch thread inside each worker: the same bits for any number of workers.
+
+        On a GPU, products and convolutions have full float32 precision unless the settings say
+        otherwise; PyTorch's own default rounds what convolutions multiply to TF32.
+        """
+        before, units = torch.get_num_threads(), (
+            torch.backends.cuda.matmul, torch.backends.cudnn.conv
+        )  # fmt: skip
+        precisions = [unit.fp32_precision for unit in units]
         torch.set_num_threads(1)
         try:
+            for unit in units:
+                unit.fp32_precision = "tf32" if self.settings.precision == "tf32" else "ieee"
             if self.threads == 1:
                 yield
             else:
@@ -192,3 +216,5 @@ class Federation:
         finally:
             self._pool = None
             torch.set_num_threads(before)
+            for unit, precision in zip(units, precisions, strict=True):
+                unit.fp32_precision = precision

@@ -38,13 +38,17 @@ class Pixels(NamedTuple):
 
 
 def npz(path: Path) -> Pixels:
-    """`images` (uint8 [n, h, w] or [n, h, w, 3]) and `labels`, as data/README.md describes."""
+    """`images` (uint8 [n, h, w] or [n, h, w, 3]) and `labels`, as data/README.md describes.
+
+    A packed file (`packing.py`) has an array `rows`, too: only these images are in it.
+    """
     with reading(path):
         y = _int64(_small(path, "labels"), path)
+        count, place = packed(path, len(y))
 
     def blocks(rows, size):
         with reading(path):
-            yield from _chosen(_stored(path, len(y)), rows)
+            yield from _chosen(_stored(path, count), place(rows))
 
     return Pixels(y, blocks)
 
@@ -54,7 +58,8 @@ def jpeg_npz(path: Path) -> Pixels:
     with reading(path):
         y = _int64(_small(path, "labels"), path)
         offsets = _int64(_small(path, "offsets"), path)
-        if len(offsets) != len(y) + 1 or (np.diff(offsets) <= 0).any():
+        count, place = packed(path, len(y))
+        if len(offsets) != count + 1 or (np.diff(offsets) <= 0).any():
             raise ValueError("offsets and labels do not fit")
 
     def decoded(rows, size):
@@ -62,7 +67,7 @@ def jpeg_npz(path: Path) -> Pixels:
             if dtype != np.uint8:
                 raise ValueError("jpeg is not bytes")
             at = 0
-            for part in parts(rows):
+            for part in parts(place(rows)):
                 images = []
                 for start, end in zip(offsets[part], offsets[part + 1], strict=True):
                     file.read(int(start) - at)
@@ -78,13 +83,35 @@ def jpeg_npz(path: Path) -> Pixels:
             start += len(block)
 
     def blocks(rows, size):
-        if len(y) < MANY:
+        if len(y) < MANY or count < len(y):
             return decoded(rows, size)
         state = path.stat()
         name = f"{path.parent.name}-{path.stem}-{size}-{state.st_size:x}-{state.st_mtime_ns:x}"
         return from_cache(name, len(y), rows, size, fill)
 
     return Pixels(y, blocks)
+
+
+def packed(path: Path, total: int) -> tuple[int, Callable[[np.ndarray], np.ndarray]]:
+    """How many images a file holds, and a function from row numbers to places in it."""
+    with zipfile.ZipFile(path) as archive:
+        if "rows.npy" not in archive.namelist():
+            return total, lambda rows: rows
+    held = _int64(_small(path, "rows"), path)
+    if (np.diff(held) <= 0).any() or (len(held) and not 0 <= held[0] <= held[-1] < total):
+        raise ValueError("rows are not ascending numbers of images")
+
+    def place(rows):
+        missing = np.setdiff1d(rows, held)
+        if len(missing):
+            raise DataError(
+                f"{path.name} was packed for other runs: {len(missing)} of {len(rows)} images, "
+                f"such as number {missing[0]}, are not in it", where=shown(path),
+                do="pack again with the runs that you want (python -m fedtutor queue pack)",
+            )  # fmt: skip
+        return np.searchsorted(held, rows)
+
+    return len(held), place
 
 
 def _small(path: Path, name: str) -> np.ndarray:

@@ -153,10 +153,10 @@ def play(recipe: Recipe, method: str, number: int, *, checkpoint, weights: str |
 
 
 def fingerprint(fed: Federation) -> str:
-    """12 hex digits over all weights and buffers of the clients and the server."""
+    """12 hex digits over all weights and buffers that a checkpoint keeps."""
     digest = hashlib.sha256()
     for holder in (fed.server, *fed.clients):
-        for role in sorted(holder.models):
+        for role in sorted(set(holder.models) - set(fed.method.remade)):
             for value in holder.models[role].state_dict().values():
                 digest.update(value.cpu().numpy().tobytes())
     return digest.hexdigest()[:12]

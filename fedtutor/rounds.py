@@ -20,10 +20,12 @@ from .federation import Federation, cut
 def run(fed: Federation, *, checkpoint=None, every: float = 120.0, progress: Callable = iter):
     """Play all rounds and return `fed.history`.
 
-    With `checkpoint` (a folder), save there every so many seconds and at the end, and go on from
-    what lies there. `progress` wraps the numbers of the rounds that are left, as tqdm does.
+    With `checkpoint` (a folder, or `Checkpoints`), save there every so many seconds and at the end,
+    and go on from what lies there. `progress` wraps the numbers of the rounds that are left, as
+    tqdm does.
     """
-    kept = Checkpoints(checkpoint, every)
+    given = isinstance(checkpoint, Checkpoints)
+    kept = checkpoint if given else Checkpoints(checkpoint, every)
     with fed.workers():
         prepare(fed)
         fed.method.start(fed)

@@ -4,12 +4,16 @@ Recipes (`recipes.py`) fill it from `data/recipes/*.toml`; `rounds.py` reads it.
 parameters (mu, tau, ...) are fields of the method, not of this record.
 """
 
+import re
 from dataclasses import dataclass, field, fields
+
+import torch
 
 from .errors import SettingError, choose
 
 VIRTUAL_INITS = ("noise", "statistics", "statistics_code", "real")  # see `distillation.initial`
 VIRTUAL_AUGMENT = ("none", "siamese")  # see `distillation.siamese`
+PRECISIONS = ("float32", "tf32", "bf16")
 MOMENTS = ("after_collaborate", "local_epoch", "after_local", "after_aggregate")
 
 
@@ -43,10 +47,12 @@ class Settings:
     virtual_momentum: float = 0.5  # of their pixels
     virtual_batch: int = 0  # private images per class and step; 0: all of them
     virtual_augment: str = "none"  # "siamese": one random change for both sides in each step
+    precision: str = "float32"  # of products; "tf32" on GPUs that have it, or "bf16"
 
     def __post_init__(self):
         where = "settings"
         choose(self.optimizer, ("sgd", "adam"), kind="optimizer", where=where)
+        choose(self.precision, PRECISIONS, kind="precision", where=where)
         for moment in self.observe:
             choose(moment, MOMENTS, kind="moment in 'observe'", where=where)
         for key in self.record:
@@ -78,3 +84,19 @@ class Settings:
 
 
 FIELDS = {f.name: f for f in fields(Settings)}
+
+
+def device_of(value) -> str:
+    """The device that `value` names; "auto" takes a GPU if there is one. Raises `SettingError`."""
+    if value == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    kind = value.split(":")[0] if isinstance(value, str) else value
+    choose(kind, ("cpu", "cuda"), kind="device", where="device (or 'auto')")
+    count = torch.cuda.device_count()
+    if kind == "cuda" and not (re.fullmatch(r"cuda(:\d+)?", value) and
+                               int(value.partition(":")[2] or 0) < count):  # fmt: skip
+        raise SettingError(
+            f"device {value!r} is not there: torch sees {count} CUDA devices",
+            where="device", do='use "auto" or "cpu"',
+        )  # fmt: skip
+    return value

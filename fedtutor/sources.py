@@ -7,6 +7,7 @@ that cannot be right, and says in words what it found: a sample of a set is not 
 """
 
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,22 @@ from .datasets import Images
 from .errors import DataError, choose
 from .formats import Pixels
 from .storage import shown
+
+_notes: list | None = None  # see `noted`
+
+
+@contextmanager
+def noted():
+    """A list that grows by (set, split, rows) for all images that scenarios take meanwhile.
+
+    No pixel is read: the images that they get are black.
+    """
+    global _notes
+    _notes = notes = []
+    try:
+        yield notes
+    finally:
+        _notes = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +62,10 @@ class Source:
         little more memory than the result.
         """
         index = np.arange(len(self)) if index is None else np.asarray(index)
+        if _notes is not None:
+            _notes.append((*self.name.split("/"), index))
+            black = torch.zeros(len(index), channels, size, size, dtype=torch.uint8)
+            return Images(black, torch.from_numpy(self.pixels.y[index]), self.words)
         order = np.argsort(index, kind="stable")
         x, start = torch.empty(len(index), channels, size, size, dtype=torch.uint8), 0
         out = x.numpy()
@@ -72,15 +93,13 @@ def _fitted(block: np.ndarray, size: int, channels: int, words: str) -> np.ndarr
 def open_set(name: str, split: str, *, whole: bool = False) -> Source:
     """A split of a data set, e.g. `open_set("svhn", "test")` or `open_set("office31", "dslr")`.
 
-    `whole` refuses samples and altered copies. Raises `DataError` for a set that is nowhere, is
+    `whole` refuses samples and altered copies. Nothing is downloaded where the environment variable
+    FEDTUTOR_OFFLINE is set. Raises `DataError` for a set that is nowhere, is
     damaged, lies in another tree, or has labels or counts that cannot be right.
     """
     known = SETS[choose(name, SETS, kind="data set", where="data sets")]
     choose(split, known.splits, kind="split", where=known.title)
-    roots = [cache.folder()]
-    if given := os.environ.get("FEDTUTOR_DATA"):
-        roots.insert(0, Path(given))
-    sample = ""
+    roots, given, sample = folders_of_data(), os.environ.get("FEDTUTOR_DATA"), ""
     for root in roots:
         if found := _find(root, name, split):
             pixels, note = found
@@ -90,13 +109,20 @@ def open_set(name: str, split: str, *, whole: bool = False) -> Source:
             sample = f"; what is there is {note}"
     looked = "looked in " + " and ".join(shown(root / name) for root in roots)
     looked += sample or ("" if given else "; FEDTUTOR_DATA is not set")
-    for urls, path, md5 in known.downloads(split):
+    downloads = [] if os.environ.get("FEDTUTOR_OFFLINE") else known.downloads(split)
+    for urls, path, md5 in downloads:
         cache.fetch(urls, roots[-1] / path, md5, where=looked, do=known.by_hand())
-    if not (found := _find(roots[-1], name, split) if known.downloads(split) else None):
+    if not (found := _find(roots[-1], name, split) if downloads else None):
         raise DataError(f"{known.title}, {split}, is not here{' as a whole' if sample else ''}",
                         where=looked, do=known.by_hand())  # fmt: skip
     pixels, note = found
     return _source(name, split, pixels, _note(name, split, pixels.y, note, shown(roots[-1])))
+
+
+def folders_of_data() -> list[Path]:
+    """Where sets are looked for: what FEDTUTOR_DATA names, then the cache."""
+    given = os.environ.get("FEDTUTOR_DATA")
+    return [*([Path(given)] if given else []), cache.folder()]
 
 
 def _source(name: str, split: str, pixels: Pixels, note: str) -> Source:

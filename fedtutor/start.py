@@ -22,6 +22,7 @@ import torchvision
 from . import __version__, evidence, figures, methods, recipes, scenarios
 from .errors import SettingError, choose
 from .federation import Federation
+from .settings import device_of
 
 NAMES = ("profile", "scenario", "seeds", "methods", "device", "overrides")
 KERNEL = {"In", "Out", "get_ipython", "exit", "quit", "open", "start"}
@@ -234,22 +235,6 @@ def _methods(value) -> list[str]:
         )  # fmt: skip
     for name in value:
         choose(name, methods.METHODS, kind="method", where="parameters cell")
-    return value
-
-
-def device_of(value) -> str:
-    """The device that `value` names; "auto" takes a GPU if there is one. Raises `SettingError`."""
-    if value == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    kind = value.split(":")[0] if isinstance(value, str) else value
-    choose(kind, ("cpu", "cuda"), kind="device", where="device (or 'auto')")
-    count = torch.cuda.device_count()
-    if kind == "cuda" and not (re.fullmatch(r"cuda(:\d+)?", value) and
-                               int(value.partition(":")[2] or 0) < count):  # fmt: skip
-        raise SettingError(
-            f"device {value!r} is not there: torch sees {count} CUDA devices",
-            where="device", do='use "auto" or "cpu"',
-        )  # fmt: skip
     return value
 
 

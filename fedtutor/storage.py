@@ -8,9 +8,11 @@ file or the new one and nothing in between. Nothing is unpickled: tensors are re
 import json
 import os
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from filelock import FileLock
 
 from .errors import StorageError
 
@@ -47,6 +49,25 @@ def write_atomically(path: Path, write) -> None:
     finally:
         if temporary and os.path.exists(temporary):
             os.unlink(temporary)
+
+
+@contextmanager
+def locked(path: Path):
+    """One process at a time; raises `StorageError` where the folder cannot be written to."""
+    path = Path(path)
+    lock = FileLock(path.parent / f".{path.name}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except OSError as error:
+        raise StorageError(
+            f"cannot write {path.name}: {error.strerror or error}", where=shown(path.parent),
+            do="make the folder writable, or choose another one",
+        ) from None  # fmt: skip
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def save_json(path: Path, value) -> None:

@@ -14,6 +14,7 @@ import torch
 from conftest import assert_same_bits, federation, played, weights_of
 
 from fedtutor import storage
+from fedtutor.checkpoints import Checkpoints
 from fedtutor.errors import StorageError
 from fedtutor.methods import Method
 from fedtutor.rounds import run
@@ -173,3 +174,75 @@ def test_sigkill_at_several_moments(tmp_path):
     run(fed, checkpoint=tmp_path, every=0)
     assert_same_bits(weights_of(whole), weights_of(fed))
     assert json.dumps({**whole.history, "seconds": 0}) == json.dumps({**fed.history, "seconds": 0})
+
+
+# --- small checkpoints
+
+
+def test_a_checkpoint_over_several_files_is_one_checkpoint(tmp_path):
+    options, limit = {"models": ["noisy"], "optimizer": "adam", "rounds": 5}, 500  # 468 per client
+    whole = played("solo", **options)
+    with pytest.raises(Stop):
+        run(federation("solo", **options), checkpoint=Checkpoints(tmp_path, every=0, limit=limit),
+            progress=stop_after(4))  # fmt: skip
+    mains = ["round-000003", "round-000004"]
+    assert {path.stem for path in tmp_path.iterdir()} == {
+        *mains, *(f"part-{name}-{number}" for name in mains for number in (1, 2))
+    }  # fmt: skip
+    for path in tmp_path.iterdir():
+        value = storage.load_tensors(path)
+        tensors = value["tensors"] if isinstance(value, dict) else value
+        assert 0 < sum(tensor.nbytes for tensor in tensors) <= limit
+    fed, kept = federation("solo", **options), Checkpoints(tmp_path, every=0, limit=limit)
+    run(fed, checkpoint=kept)
+    assert_same_bits(weights_of(whole), weights_of(fed))
+    for path in kept.files():
+        kept.delete(path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_checkpoint_that_lost_a_part_is_one_clear_error(tmp_path):
+    kept = Checkpoints(tmp_path, every=0, limit=500)
+    run(federation("solo", models=["noisy"]), checkpoint=kept)
+    for part in tmp_path.glob("part-*"):
+        part.unlink()
+    with pytest.raises(StorageError, match="damaged"):
+        run(federation("solo", models=["noisy"]), checkpoint=kept)
+
+
+def test_a_checkpoint_that_is_too_large_is_not_kept(tmp_path):
+    kept = Checkpoints(tmp_path, every=0, limit=60)
+    run(federation("solo"), checkpoint=kept)
+    assert kept.too_large > 4 * 60 and not list(tmp_path.iterdir())
+    assert Checkpoints(tmp_path, every=0).too_large is None
+
+
+def test_equal_tensors_are_kept_once_and_come_back_apart(tmp_path):
+    run(federation("fedavg", rounds=1), checkpoint=tmp_path)
+    value = storage.load_tensors(tmp_path / "round-000001.pt")
+    assert len(value["tensors"]) == 8  # weight and bias of three clients and the server
+    kept = Checkpoints(tmp_path / "equal", every=0)
+    kept.save(federation("solo"), last=True)  # all clients have the initial weights
+    assert len(storage.load_tensors(kept.files()[0])["tensors"]) == 2
+    again = federation("solo")
+    assert kept.restore(again, None)
+    first, second = (c.model.classifier.weight for c in again.clients[:2])
+    with torch.no_grad():
+        first += 1
+    assert not torch.equal(first, second)
+
+
+def test_what_every_round_makes_anew_is_not_kept(tmp_path):
+    parameters = {"pretrain_epochs": 1}
+    fed = federation("fccl", optimizer="adam", parameters=parameters)
+    run(fed, checkpoint=tmp_path)
+    holders = storage.load_tensors(tmp_path / "round-000003.pt")["holders"]
+    for client in fed.clients:
+        assert set(client.models) == {"model", "previous", "pretrained"}
+        assert set(holders[client.id]["models"]) == {"model"}
+        assert holders[client.id]["optimizer"] is None and client.optimizer is not None
+    run(fed := federation("fccl", keep_optimizer=True, parameters=parameters), checkpoint=None)
+    kept = Checkpoints(tmp_path / "kept", every=0)
+    kept.save(fed, last=True)
+    holders = storage.load_tensors(kept.files()[0])["holders"]
+    assert all(holders[client.id]["optimizer"] for client in fed.clients)

@@ -195,7 +195,7 @@ def test_pretraining_is_done_once_for_all_methods(here, monkeypatch, tmp_path):
     assert trained == ["domain0", "domain1", "domain2"]
     for _ in range(2):
         here("solo", artifacts=tmp_path / "shared")
-    assert len(trained) == 6 and len(list((tmp_path / "shared").iterdir())) == 3
+    assert len(trained) == 6 and len(list((tmp_path / "shared").glob("*.pt"))) == 3
 
 
 def test_the_exit_status_says_that_a_method_failed(here, tmp_path, capsys):

@@ -308,3 +308,31 @@ def test_rounds_is_short_and_names_no_method():
     source = Path(rounds.__file__).read_text()
     assert len(source.splitlines()) <= 200
     assert not [name for name in METHODS if name in source.lower()]
+
+
+# --- precision
+
+
+def test_bf16_is_asked_for_and_the_same_for_any_number_of_threads():
+    full = weights_of(played("fedavg", precision="float32"))
+    assert_same_bits(full, weights_of(played("fedavg")))
+    half = weights_of(played("fedavg", precision="bf16"))
+    assert any(not torch.equal(full[name], half[name]) for name in full)
+    assert_same_bits(half, weights_of(played("fedavg", precision="bf16", threads=2)))
+
+
+@pytest.mark.parametrize(
+    "precision, unit", [("float32", "ieee"), ("tf32", "tf32"), ("bf16", "ieee")]
+)
+def test_matrix_units_round_only_where_the_settings_say_so(precision, unit):
+    units = torch.backends.cuda.matmul, torch.backends.cudnn.conv
+    before = [u.fp32_precision for u in units]
+    fed = federation(precision=precision)
+    with fed.workers():
+        assert [u.fp32_precision for u in units] == [unit, unit]
+    assert [u.fp32_precision for u in units] == before
+
+
+def test_an_unknown_precision_is_refused():
+    with pytest.raises(SettingError, match="unknown precision 'fp16'"):
+        federation(precision="fp16")

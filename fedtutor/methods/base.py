@@ -21,10 +21,12 @@ class Method:
     `fed` is the federation (`rounds.py`): clients, server, channel, public images. `client` has
     `id`, `domain`, `data`, `models`, `model`, `optimizer`, `state`, `steps`, `generator(purpose)`.
     Tensors and plain values that a method keeps go to `client.state` and `fed.server.state`,
-    networks to `client.models` and `fed.server.models`: all of it is in every checkpoint.
+    networks to `client.models` and `fed.server.models`: all of it is in every checkpoint, except
+    the networks that `remade` names.
     """
 
     name = ""
+    remade = ()  # roles of networks that start or each round makes anew before they are used
 
     def build(self, client, make) -> dict:
         """The client's networks by name; `make(num_classes=..., role=...)` builds one."""

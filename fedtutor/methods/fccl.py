@@ -34,6 +34,8 @@ class FCCL(PublicMethod):
     training alone.
     """
 
+    remade = ("current", "pretrained", "previous")  # the teachers: see start and collaborate
+
     pretrain_epochs: int = 50  # Sec. 4; code: 40
     lambda_col: float = 0.0051  # weight of the off-diagonal in Eq. 2
     lambda_loc: float = 1.0  # weight of the teachers in Eq. 7

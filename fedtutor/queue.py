@@ -1,0 +1,320 @@
+"""The paper queue: all runs at the papers' own settings, and one command that works through them.
+
+    python -m fedtutor queue                   what is done, what is open, what cannot be run here
+    python -m fedtutor queue pack OUT          the images that the next runs need, to carry along
+    python -m fedtutor queue run --minutes 9   the most valuable open runs, until the time is up
+
+`data/queue.toml` names the runs: every table of a paper is rows x columns x seeds, with a value,
+and minutes and gigabytes on a GPU: estimates until something was measured. Results lie where
+`evidence.result_path` has them. Here is what the manifest says and what is open; `working.py` plays
+runs, `packing.py` packs images. Nothing imports a notebook: torch, torchvision, numpy, pandas and
+scikit-learn are enough.
+"""
+
+import hashlib
+import json
+import statistics
+import tomllib
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+
+from . import claims, evidence, methods, recipes, scenarios, sources
+from .checkpoints import Checkpoints
+from .errors import DataError, FedtutorError, SettingError, StorageError, choose
+from .recipes import Recipe
+from .storage import ROOT, load_json, shown
+
+MANIFEST = ROOT / "data" / "queue.toml"
+TABLE = {"name": str, "paper": str, "recipe": str, "rows": list, "value": float, "tables": list,
+         "claims": list, "profile": str, "scenario": str, "seeds": list, "columns": list,
+         "overrides": dict, "note": str}  # fmt: skip
+ROW = {"row": str, "method": str, "minutes": float, "gb": float, "first": float, "value": float,
+       "overrides": dict}  # fmt: skip
+COLUMN = {"column": str, "scenario": str, "overrides": dict, "times": float}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the manifest: a cell (or line) of a paper's table with one seed."""
+
+    table: str  # its name in the manifest
+    paper: str
+    tables: tuple[str, ...]  # keys of data/published/tables.json
+    row: str
+    column: str
+    recipe: Recipe
+    method: str
+    seed: int
+    value: float
+    minutes: float  # on a GPU, alone; an estimate until a result of another seed is there
+    gb: float  # on the GPU
+    first: float  # minutes until round 1 begins, such as pretraining; part of `minutes`
+    number: int  # place in the manifest
+
+    @property
+    def name(self) -> str:
+        column = f", {self.column}" if self.column else ""
+        return f"{self.table}: {self.row}{column}, seed {self.seed}"
+
+    @property
+    def cell(self) -> Path:
+        """Equal for runs that differ in nothing but the seed."""
+        return evidence.result_path(self.recipe, self.method, 0, folder="")
+
+    def path(self, folder) -> Path:
+        """Where its result lies."""
+        return evidence.result_path(self.recipe, self.method, self.seed, folder=folder)
+
+    def state(self, kept) -> Path:
+        """The folder of its checkpoints."""
+        return self.path(kept).with_suffix("")
+
+    def played(self, kept) -> int:
+        """Rounds in its newest checkpoint."""
+        files = Checkpoints(self.state(kept), every=0).files()
+        return int(files[-1].stem.partition("-")[2]) if files else 0
+
+    def round_minutes(self) -> float:
+        return (self.minutes - self.first) / self.recipe.settings.rounds
+
+    def needs(self, kept) -> float:
+        """Minutes without which it is not worth starting: to the end of its next round.
+
+        A run whose checkpoints are too large has to be played in one go.
+        """
+        if (note := self.state(kept) / "too-large.json").exists():
+            return load_json(note)["minutes"]
+        return (0 if self.played(kept) else self.first) + self.round_minutes()
+
+    def left(self, kept) -> float:
+        """Minutes until it is done."""
+        played = self.played(kept)
+        return self.minutes - (self.first + played * self.round_minutes() if played else 0)
+
+
+# --- the manifest
+
+
+def load(path: Path = MANIFEST) -> list[Run]:
+    """All runs of a manifest, in its order. A run that two tables share is there twice.
+
+    Raises `SettingError` for whatever is unknown, missing or of the wrong type.
+    """
+    path, runs = Path(path), []
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SettingError(
+            f"{path.name} cannot be read ({error})", where=shown(path),
+            do="mend it, or fetch the file again: it may be cut short",
+        ) from None  # fmt: skip
+    for key in content:
+        choose(key, ("table",), kind="part", where=shown(path))
+    for number, given in enumerate(content.get("table", []), start=1):
+        where = f"{shown(path)}, table {given.get('name', number)!r}"
+        table = _typed(given, TABLE, ("name", "paper", "recipe", "rows", "value"), where)
+        for row in table["rows"]:
+            row = _typed(row, ROW, ("row", "method", "minutes", "gb"), where)
+            for column in table.get("columns", [{}]):
+                column = _typed(column, COLUMN, (), where)
+                runs += _runs(table, row, column, f"{where}, row {row['row']!r}", len(runs))
+    return runs
+
+
+def _runs(table: dict, row: dict, column: dict, where: str, number: int) -> list[Run]:
+    overrides = {}
+    for part in (table, column, row):
+        overrides |= part.get("overrides", {})
+    try:
+        recipe = recipes.load(
+            table["recipe"], profile=table.get("profile", "paper"), overrides=overrides,
+            scenario=column.get("scenario", table.get("scenario")),
+        )  # fmt: skip
+        choose(recipe.scenario, scenarios.SCENARIOS, kind="scenario", where=where)
+        choose(row["method"], methods.METHODS, kind="method", where=where)
+        choose(row["method"], recipe.methods, kind="method of this recipe", where=where)
+    except SettingError as error:
+        raise SettingError(error.what, where=f"{where}; {error.where}", do=error.do) from None
+    _require_published(table, row["row"], column.get("column", ""), where)
+    seeds = table.get("seeds", [0, 1, 2])
+    whole = all(type(seed) is int and seed >= 0 for seed in seeds)
+    if not seeds or not whole or len(set(seeds)) < len(seeds):
+        raise SettingError(f"seeds = {seeds!r}", where=where, do="give different whole numbers")
+    minutes, first = row["minutes"] * column.get("times", 1.0), row.get("first", 0.0)
+    if not 0 <= first < minutes or row["gb"] <= 0:
+        raise SettingError(
+            f"minutes = {minutes}, first = {first}, gb = {row['gb']}", where=where,
+            do="give minutes above first, first from 0, gb above 0",
+        )  # fmt: skip
+    return [Run(
+        table=table["name"], paper=table["paper"], tables=tuple(table.get("tables", ())),
+        row=row["row"], column=column.get("column", ""), recipe=recipe, method=row["method"],
+        seed=seed, value=row.get("value", table["value"]), minutes=minutes, gb=row["gb"],
+        first=first, number=number + place,
+    ) for place, seed in enumerate(seeds)]  # fmt: skip
+
+
+def _typed(given, known: dict, needed: Sequence[str], where: str) -> dict:
+    """`given` with whole numbers for numbers, after a look at its keys and types."""
+    if not isinstance(given, dict):
+        raise SettingError(f"{given!r} is no table", where=where, do="write { name = value, ... }")
+    for key, value in given.items():
+        kind = known[choose(key, known, kind="key", where=where)]
+        right = type(value) is kind or (kind is float and type(value) is int)
+        if not right:
+            raise SettingError(f"{key} = {value!r}", where=where, do=f"give a {kind.__name__}")
+    for key in needed:
+        if key not in given:
+            raise SettingError(f"no {key!r}", where=where, do=f"give it: {', '.join(needed)}")
+    return {key: float(value) if known[key] is float else value for key, value in given.items()}
+
+
+def _require_published(table: dict, row: str, column: str, where: str) -> None:
+    """Refuse names that no published table or claim has."""
+    if not table.get("tables") and not table.get("claims"):
+        raise SettingError("no tables and no claims", where=where,
+                           do="name what the runs are compared with")  # fmt: skip
+    known = {claim["id"] for claim in claims.claims_of(table["paper"])}
+    for claim in table.get("claims", []):
+        choose(claim, known, kind="claim", where=where)
+    for key in table.get("tables", []):
+        printed = claims.published_table(table["paper"], key)
+        choose(row, set(printed["method"]), kind=f"row of table {key}", where=where)
+        groups = {name.partition("/")[0] for name in printed.columns}
+        if column:
+            choose(column, {*printed.columns, *groups}, kind=f"column of table {key}", where=where)
+
+
+# --- what is done, and what can be done here
+
+
+def survey(runs: Sequence[Run], folder=evidence.RESULTS) -> tuple[dict, list[str]]:
+    """(path -> `Result`, faults in words): what `folder` holds of the runs.
+
+    A file that is cut, altered, foreign, of other settings, or a second one of its run is named and
+    skipped: where it lies in the place of a result, that run is open.
+    """
+    folder, found, faults = Path(folder), {}, []
+    expected = {run.path(folder): run for run in runs}
+    for place in sorted({Path(run.recipe.name) / run.recipe.profile for run in runs}):
+        for path in sorted((folder / place).rglob("*.json")):
+            name = path.relative_to(folder)
+            try:
+                result = evidence.load_result(path)
+                recipe = recipes.load(
+                    result.recipe, profile=result.profile, scenario=result.scenario["name"],
+                    overrides=result.overrides,
+                )  # fmt: skip
+                home = evidence.result_path(recipe, result.method, result.seed, folder=folder)
+            except FedtutorError as error:
+                kind = "" if isinstance(error, StorageError) else "foreign: "
+                faults.append(f"{name}: {kind}{error.what}")
+                continue
+            if home != path:
+                kind = "duplicate of" if home.exists() else "foreign: it belongs to"
+                faults.append(f"{name}: {kind} {home.relative_to(folder)}")
+            elif path in expected:
+                run = expected[path]
+                if evidence.recorded(run.recipe, run.method, run.seed, folder=folder) == result:
+                    found[path] = result
+                else:
+                    faults.append(f"{name}: of other settings than its recipe has today")
+    return found, faults
+
+
+def measured(runs: Sequence[Run], found: dict[Path, evidence.Result], device: str) -> list[Run]:
+    """The runs, estimates replaced where a result from such a device is there for another seed."""
+    here, seen = evidence.environment(device)["device"], {}
+    for path, result in found.items():
+        if result.environment["device"] == here:
+            name = path.name.replace(f"-seed{result.seed}", "-seed0")
+            place = (result.recipe, result.profile, result.scenario["name"], name)
+            seen.setdefault(Path(*place), []).append(result.totals)
+    changed = []
+    for run in runs:
+        if totals := seen.get(run.cell):
+            minutes = run.first + statistics.fmean(t["seconds"] for t in totals) / 60
+            peaks = [t["peak_memory"] for t in totals if t["peak_memory"]]
+            gb = max(peaks) / 1e9 if peaks else run.gb
+            run = replace(run, minutes=minutes, gb=gb)
+        changed.append(run)
+    return changed
+
+
+def in_order(runs: Sequence[Run], kept) -> list[Run]:
+    """Each run once: most valuable first, then what was begun, then by seed."""
+    once = {}
+    for run in sorted(runs, key=lambda r: (-r.value, r.seed, r.number)):
+        once.setdefault(run.path(""), run)
+    return sorted(once.values(), key=lambda r: (-r.value, not r.played(kept), r.seed, r.number))
+
+
+def absent(run: Run) -> str | None:
+    """Why the data of a run are not here; None where they are. No pixel is read."""
+    return _absent(run.recipe.scenario, json.dumps(run.recipe.scenario_options, sort_keys=True))
+
+
+@cache
+def _absent(name: str, options: str) -> str | None:
+    made_here = "rebuilt" in name + options  # that works on pixels
+    try:
+        with nullcontext() if made_here else sources.noted():
+            scenarios.build(name, **json.loads(options))
+    except DataError as error:
+        return error.what
+    return None
+
+
+def overview(runs: Sequence[Run], found: dict, folder, kept) -> str:
+    """A table: one line per row and column of the manifest, with done and open seeds."""
+    lines = {}
+    for run in runs:
+        line = lines.setdefault((run.table, run.row, run.column), {
+            "value": run.value, "table": run.table, "row": run.row, "column": run.column,
+            "scenario": run.recipe.scenario, "done": [], "open": [], "minutes": run.minutes,
+            "GB": run.gb, "": absent(run) or "",
+        })  # fmt: skip
+        played = run.played(kept)
+        about = f" ({played} of {run.recipe.settings.rounds} rounds)" if played else ""
+        done = run.path(folder) in found
+        line["done" if done else "open"].append(f"{run.seed}" + about * (not done))
+    table = pd.DataFrame(lines.values())
+    for key in ("done", "open"):
+        table[key] = table[key].map(", ".join)
+    table = table.sort_values("value", ascending=False, kind="stable")
+    return table.to_string(index=False, float_format=lambda number: f"{number:g}")
+
+
+def totals(runs: Sequence[Run], left: Sequence[Run], kept) -> str:
+    """A sentence: how many runs are done, open, without data here; GPU minutes of the open ones."""
+    here = [run for run in left if absent(run) is None]
+    minutes = sum(run.left(kept) for run in here)
+    number = len(in_order(runs, kept))
+    return (f"{number} runs: {number - len(left)} done, {len(here)} open with about {minutes:.0f} "
+            f"minutes of a GPU (estimates until measured), {len(left) - len(here)} without data "
+            f"here")  # fmt: skip
+
+
+def commit() -> dict | None:
+    """The commit that runs: of the clone, or what `queue pack` noted, if the code is the same."""
+    if (found := evidence.git_commit()) is not None:
+        return found
+    for folder in sources.folders_of_data():
+        if (file := folder / "commit.json").exists():
+            note = load_json(file)
+            if isinstance(note, dict) and note.get("code") == code():
+                return {key: note[key] for key in ("commit", "dirty")}
+    return None
+
+
+def code() -> str:
+    """12 hex digits over the module and the recipes."""
+    digest = hashlib.sha256()
+    for file in sorted([*ROOT.glob("fedtutor/**/*.py"), *ROOT.glob("data/recipes/*.toml")]):
+        digest.update(str(file.relative_to(ROOT)).encode() + file.read_bytes())
+    return digest.hexdigest()[:12]
