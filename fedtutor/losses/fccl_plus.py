@@ -23,7 +23,7 @@ def instance_similarity(h: Tensor, *, mu: float = 0.02) -> Tensor:
     batch], symmetric, entries in [-1/mu, 1/mu], diagonal 1/mu. Rotating all features, or scaling
     one of them by a positive number, changes nothing. An image without any feature (all 0) is
     similar to none. Official code: the same, mu = 0.02 as in Sec. 4.1; Table VII's 0.002 is a
-    misprint.
+    misprint. Derived in notebook 02.
     """
     h = normalize(h, dim=1)
     return h @ h.T / mu
@@ -34,7 +34,7 @@ def without_diagonal(s: Tensor) -> Tensor:
 
     s: [batch, batch]; returns [batch, batch - 1], row b without s[b, b]. The paper prints
     (batch - 1) x (batch - 1), and keeps "S != 0" after zeroing the diagonal, which would also drop
-    pairs that have no feature in common. Official code: as here.
+    pairs that have no feature in common. Official code: as here. Derived in notebook 02.
     """
     return s.gather(1, _others(torch.arange(len(s), device=s.device), len(s)))
 
@@ -45,7 +45,7 @@ def instance_similarity_loss(s: Tensor, s_mean: Tensor) -> Tensor:
     (1/B) sum_b KL(softmax(s_mean[b]) || softmax(s[b])). s, s_mean: [batch, batch - 1] of Eq. 4; the
     average over clients is taken before the softmax, the own similarities included. At least 0, and
     0 for equal similarities. Eq. 5 prints neither sum nor mean; the official code sums over a row
-    and takes the mean over rows.
+    and takes the mean over rows. Derived in notebook 02.
     """
     return distillation(s, s_mean)
 
@@ -55,7 +55,7 @@ def communication_loss(
 ) -> Tensor | float:
     """FCCL+'s collaborative objective (FCCL+ Eq. 6): L_FCCM (Eq. 2) + omega L_FISL (Eq. 5).
 
-    Official code: the same, omega = 3 (1 on Office-Home).
+    Official code: the same, omega = 3 (1 on Office-Home). Derived in notebook 02.
     """
     return fccm + omega * fisl
 
@@ -67,7 +67,7 @@ def distilled_loss(z: Tensor, y: Tensor, z_teacher: Tensor, *, tau: float = 3.0)
     """Labels and one teacher, the objective that FCCL+ argues against (FCCL+ Eq. 10).
 
     L_CE (Eq. 9) + tau^2 L_KD (Eq. 7 and 8). Logits [batch, classes], y [batch]. The local loss of
-    the conference version (Eq. 19) has no tau^2, and tau = 1.
+    the conference version (Eq. 19) has no tau^2, and tau = 1. Derived in notebook 02.
     """
     return cross_entropy(z, y) + tau**2 * distillation(z, z_teacher, tau=tau)
 
@@ -77,6 +77,7 @@ def target_distillation(z: Tensor, y: Tensor, z_teacher: Tensor, *, tau: float =
 
     (1/B) sum_b p_T[t] log(p_T[t] / p_S[t]), t = y[b], p = softmax(logits / tau). Logits [batch,
     classes], y [batch]. With `non_target_distillation` it adds up to `distillation`.
+    Derived in notebook 02.
     """
     return _terms(z, z_teacher, tau).gather(1, y[:, None]).mean()
 
@@ -89,7 +90,7 @@ def non_target_distillation(z: Tensor, y: Tensor, z_teacher: Tensor, *, tau: flo
     log(1 - p_T[t]), which is below 0, and it pushes the logit of the true class down, because p_S
     holds it (`target_logit_gradient`). As tau grows it falls like 1 / tau, not 1 / tau^2.
     Official code: times tau^2, and the logarithm of a softmax, which is -inf once a probability
-    is below 1e-45; here log-softmax, which is finite.
+    is below 1e-45; here log-softmax, which is finite. Derived in notebook 02.
     """
     return _terms(z, z_teacher, tau).scatter(1, y[:, None], 0).sum(1).mean()
 
@@ -103,7 +104,7 @@ def renormalized_non_target_distillation(
     classes], y [batch]. A divergence, and its gradient on the logit of the true class is exactly
     0, as Eq. 12 claims. Eq. 13 is (1 - p_T[t]) times the divergence of an image, plus (1 - p_T[t])
     log((1 - p_T[t]) / (1 - p_S[t])). FedNTD (Lee et al., NeurIPS 2022; code the same) multiplies
-    by tau^2.
+    by tau^2. Derived in notebook 02.
     """
     others = _others(y, z.shape[1])
     return distillation(z.gather(1, others), z_teacher.gather(1, others), tau=tau)
@@ -112,7 +113,8 @@ def renormalized_non_target_distillation(
 def non_target_loss(z: Tensor, y: Tensor, z_teacher: Tensor, *, tau: float = 3.0) -> Tensor:
     """FCCL+'s local objective (FCCL+ Eq. 14): L_CE (Eq. 9) + L_FNTD (Eq. 13).
 
-    Logits [batch, classes], y [batch]. Official code: L_FNTD times tau^2.
+    Logits [batch, classes], y [batch]. Official code: L_FNTD times tau^2. Derived in notebook
+    02.
     """
     return cross_entropy(z, y) + non_target_distillation(z, y, z_teacher, tau=tau)
 
@@ -128,7 +130,7 @@ def target_logit_gradient(z: Tensor, y: Tensor, z_teacher: Tensor, *, tau: float
 
     with p(1) at temperature 1 and p at temperature tau. Eq. 12 prints tau (p_S[t] - p_T[t]) for the
     target part and 0 for the others: only their sum is right. The target part always helps the
-    labels, and it is the others that fight them. Logits [batch, classes].
+    labels, and it is the others that fight them. Logits [batch, classes]. Derived in notebook 02.
     """
     labels = z.softmax(1).gather(1, y[:, None])[:, 0] - 1
     p_s = (z / tau).softmax(1).gather(1, y[:, None])[:, 0]
@@ -143,7 +145,7 @@ def ewc_penalty(
 
     (lambda/2) sum_j F_j (w_j - w_previous_j)^2 over all trainable tensors, F the diagonal of the
     Fisher information. Its gradient is lambda F (w - w_previous). F = 1 is FedProx's pull. FCCL+
-    Table XVI names no factor 1/2.
+    Table XVI names no factor 1/2. Derived in notebook 02b.
     """
     parts = zip(w, w_previous, fisher, strict=True)
     return 0.5 * lambda_ * sum((f * (a - b) ** 2).sum() for a, b, f in parts)
