@@ -20,6 +20,7 @@ from .scenarios import DIGITS, IMAGENET, MNIST, ClientData, Scenario, register
 from .sources import Source, open_set
 
 HALF = ((0.5,) * 3, (0.5,) * 3)  # FedLGD's code
+NORMS = {"mnist": MNIST, "half": ((0.5,), (0.5,)), "none": ((0.0,), (1.0,))}  # mean, deviation
 CIFAR10 = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 CIFAR100 = ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761))
 FASHION = ((0.2860,), (0.3530,))
@@ -133,11 +134,16 @@ def femnist_skew(*, data: str = "femnist", num_clients: int = 10, partition: str
 @register("mnist")
 def mnist(*, num_clients: int = 10, partition: str = "iid", beta: float = 0.5,
           min_per_client: int = 10, private_size: int | None = 1200, public: str = "none",
-          public_size: int = 5000, test_size: int | None = None,
+          public_size: int = 5000, test_size: int | None = None, norm: str = "mnist",
           split_seed: int = 0) -> Scenario:  # fmt: skip
-    """RepShare's MNIST: 1,200 private images in all (None: 60,000), whole test set, 28 x 28."""
+    """RepShare's MNIST: 1,200 private images in all (None: 60,000), whole test set, 28 x 28.
+
+    `norm`: pixels less MNIST's mean, over its deviation ("mnist"), from -1 to 1 ("half"), or from
+    0 to 1 ("none"); the paper says nothing.
+    """
+    choose(norm, NORMS, kind="norm", where="scenario mnist")
     return _skew("mnist", "mnist", num_clients, partition, beta, min_per_client, private_size,
-                 split_seed, MNIST, DIGITS, size=28, public=(public, public_size),
+                 split_seed, NORMS[norm], DIGITS, size=28, public=(public, public_size),
                  test_size=test_size)  # fmt: skip
 
 

@@ -31,7 +31,7 @@ from .claims import Claims, claims_of, published_table, verdict, verdicts_in
 from .errors import SettingError, StorageError
 from .federation import Federation
 from .measures import inter, intra
-from .recipes import Recipe
+from .recipes import Recipe, scenario_options_of
 from .settings import Settings
 from .storage import ROOT, damaged, load_json, save_json, shown
 
@@ -160,7 +160,8 @@ def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS) -> Resul
         (found.method, found.seed) == (method, seed)
         and {**asdict(Settings()), **found.settings} == asdict(recipe.settings)
         and {**methods.parameters(method), **found.parameters} == _parameters(recipe, method)
-        and found.scenario["options"] == recipe.scenario_options
+        and {**scenario_options_of(recipe.scenario), **found.scenario["options"]}
+        == recipe.scenario_options
     )
     return found if same else None
 

@@ -114,7 +114,7 @@ def load(
     names = list(methods) + [k.partition(".")[0] for k in given if _is_method_key(k)]
     return Recipe(
         name=name, title=title, paper=paper, profile=profile, scenario=scenario,
-        scenario_options={**_options(scenario), **_below("scenario", values)},
+        scenario_options={**scenario_options_of(scenario), **_below("scenario", values)},
         settings=Settings(**{k: _typed(k, v, FIELDS[k].type, where[k])
                              for k, v in values.items() if k in FIELDS}),
         methods={method: _parameters(method, _below(method, values)) for method in names},
@@ -198,7 +198,11 @@ def _check_overrides(overrides, entries: dict, methods: list[str], scenario: str
             do='give a table, such as {"rounds": 4, "fedprox.mu": 0.1}',
         )  # fmt: skip
     overrides = dict(overrides or {})
-    known = {*FIELDS, "recompute", *(f"scenario.{option}" for option in _options(scenario))}
+    known = {
+        *FIELDS,
+        "recompute",
+        *(f"scenario.{option}" for option in scenario_options_of(scenario)),
+    }
     if scenario not in SCENARIOS:
         known |= {key for key in entries if key.startswith("scenario.")}
     for method in methods:
@@ -211,7 +215,7 @@ def _check_overrides(overrides, entries: dict, methods: list[str], scenario: str
     return overrides
 
 
-def _options(scenario: str) -> dict:
+def scenario_options_of(scenario: str) -> dict:
     """The options of a scenario with their defaults; none where it is not there to be asked."""
     known = signature(SCENARIOS[scenario]).parameters if scenario in SCENARIOS else {}
     return {name: option.default for name, option in known.items()}

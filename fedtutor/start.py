@@ -63,24 +63,31 @@ class Run:
         return self.results[key]
 
     def recorded(self, method: str, scenario: str | None = None, recipe: str | None = None,
-                 **changes) -> list[evidence.Result]:  # fmt: skip
+                 profile: str = "quick", seeds: Sequence[int] | None = None,
+                 compute: bool = True, **changes) -> list[evidence.Result]:  # fmt: skip
         """One result per seed from `data/results/`, in the recipe's quick setting with `changes`.
 
-        `recipe`: another one than the notebook's. A reader's own `overrides` do not touch it, save
-        "recompute". What is not there, or of other settings, is computed now, and kept where the
-        environment variable `FEDTUTOR_RECORD` is set.
+        `recipe`: another one than the notebook's; `profile`: "paper" for the paper's setting;
+        `seeds`: others than the notebook's, where fewer were recorded. A reader's own `overrides`
+        do not touch it, save "recompute". What is not there, or of other settings, is computed
+        now, or left out with `compute=False`. It is kept where the environment variable
+        `FEDTUTOR_RECORD` is set, and where a notebook in the paper profile computes the paper's
+        own setting.
         """
         asked = recipes.load(
-            recipe or self.recipe.name, profile="quick", scenario=scenario, overrides=changes
+            recipe or self.recipe.name, profile=profile, scenario=scenario, overrides=changes
         )
-        about = {**changes, "recorded": [asked.name, asked.scenario]}
+        about = {**changes, "recorded": [asked.name, asked.profile, asked.scenario]}
+        keeps = os.environ.get("FEDTUTOR_RECORD") or self.recipe.profile == profile == "paper"
         results = []
-        for seed in self.seeds:
+        for seed in self.seeds if seeds is None else seeds:
             key = _key(method, seed, about)
             if key not in self.results:
                 found = evidence.recorded(asked, method, seed, folder=evidence.RESULTS)
+                if not compute and not found:
+                    continue
                 if not found or self.recipe.recompute:
-                    keep = evidence.RESULTS if os.environ.get("FEDTUTOR_RECORD") else None
+                    keep = evidence.RESULTS if keeps else None
                     found = self._train(asked, method, seed, folder=keep)
                 self.results[key] = found
             results.append(self.results[key])

@@ -154,6 +154,16 @@ def test_fewer_test_images_on_request(data, small_is_whole):
         build("mnist", private_size=300, test_size=0)
 
 
+def test_pixels_of_mnist_as_the_option_says(data, small_is_whole):
+    put(data, "mnist", 400, 28, 1)
+    x = torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1)
+    for norm, low, high in (("none", 0, 1), ("half", -1, 1), ("mnist", -0.4242, 2.8215)):
+        scenario = build("mnist", private_size=300, norm=norm)
+        assert scenario.normalize(x).flatten().tolist() == pytest.approx([low, high], abs=1e-4)
+    with pytest.raises(SettingError, match="unknown norm 'halv'"):
+        build("mnist", private_size=300, norm="halv")
+
+
 def test_leaf_femnist(data):
     for split in ("train", "test"):
         trees.leaf(data, split, users=9)

@@ -355,6 +355,20 @@ def test_a_recorded_result_of_another_recipe_or_data_is_run_again(played, tmp_pa
     assert asdict(r)[keys[0]][keys[1]] != value
 
 
+def test_a_scenario_option_younger_than_a_result_counts_as_its_default(played, tmp_path):
+    run_all(recipe(), ["fedprox"], [0], scenario=SCENARIO, folder=tmp_path)
+    path = result_path(recipe(), "fedprox", 0, folder=tmp_path)
+    content = json.loads(path.read_text())
+    options, defaults = content["scenario"]["options"], recipes.scenario_options_of("digits-mini")
+    kept = {name: v for name, v in options.items() if v != defaults[name]}
+    assert kept != options
+    path.write_text(json.dumps({**content, "scenario": {**content["scenario"], "options": kept}}))
+    assert evidence.recorded(recipe(), "fedprox", 0, folder=tmp_path) is not None
+    content["scenario"]["options"] = {**options, "split_seed": 9}
+    path.write_text(json.dumps(content))
+    assert evidence.recorded(recipe(), "fedprox", 0, folder=tmp_path) is None
+
+
 def test_a_checkpoint_goes_when_its_result_is_written(played, tmp_path):
     run_all(recipe(), ["solo"], [0], scenario=SCENARIO, folder=tmp_path / "results",
             checkpoint=tmp_path / "state")  # fmt: skip

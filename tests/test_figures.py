@@ -159,6 +159,8 @@ def test_curves_show_mean_band_and_direct_labels(made):
     band = axes.collections[0].get_paths()[0].vertices[:, 1]
     assert np.isclose(band.max(), 40 + 100 * np.std([0.2, 0.6], ddof=1))
     assert "2 seeds" in _caption(figure) and "standard deviation" in _caption(figure)
+    clients = figures.curves({"fedavg": [[0.1], [0.3]]}, title="Two clients", over="clients")
+    assert "mean over 2 clients" in _caption(clients)
     labels = [t.get_text() for t in _with_id(made["curves, labels"], "direct label")]
     assert sorted(labels) == ["FCCL", "FCCL+", "FedAvg", "local only (solo)"]
     rising = np.array([[0.5, 1]])

@@ -139,6 +139,24 @@ def test_recorded_results_are_read_and_missing_ones_computed(tmp_path, monkeypat
     assert fresh[0] is not first[0] and fresh[0].headline == first[0].headline
 
 
+def test_results_of_the_papers_profile_are_kept_in_that_profile(tmp_path, monkeypatch):
+    monkeypatch.setattr(evidence, "RESULTS", tmp_path)
+    monkeypatch.delenv("FEDTUTOR_RECORD", raising=False)
+    small = {"rounds": 1, "local_epochs": 1, "models": ["small_cnn"], "scenario.private_size": 40}
+    asked = {"scenario": "digits-mini", "seeds": [1], **small}
+    quick, paper = begin(), begin(profile="paper", scenario="digits-mini", overrides={})
+    (computed,) = quick.recorded("solo", profile="paper", **asked)
+    paper.recorded("solo", **asked)
+    assert (computed.profile, computed.seed) == ("paper", 1)
+    assert not list(tmp_path.rglob("*.json"))  # neither is the other's own setting
+    paper.recorded("solo", profile="paper", **asked)
+    (path,) = tmp_path.rglob("*.json")
+    assert path.parts[-3] == "paper"
+    assert begin().recorded("solo", profile="paper", compute=False, **asked | {"seeds": [0]}) == []
+    (read,) = begin().recorded("solo", profile="paper", compute=False, **asked | {"seeds": [0, 1]})
+    assert read == evidence.load_result(path) and read.headline == computed.headline
+
+
 def test_pretrained_networks_are_shared_by_the_runs_of_a_notebook():
     run = begin(seeds=[0])
     run("solo", 0, **{"solo.pretrain_epochs": 1})

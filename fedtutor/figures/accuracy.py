@@ -49,13 +49,15 @@ def curves(
     limits: tuple[float, float] | None = None,
     xscale: str = "linear",
     styles: Mapping[str, Style] | None = None,
+    over: str = "seeds",
 ) -> Figure:
     """Lines with bands of one standard deviation over seeds.
 
     series: method -> [seeds, points]. x: [points], default 1, 2, ... `share`: the values are
     accuracies between 0 and 1, shown from 0 to 100 %; `limits` (percent) cuts that axis, which is
     then marked. Other values: `share=False` and a `ylabel` with their unit. Up to four lines are
-    labeled at their ends. `styles` (see `in_order`) is for series that are no methods.
+    labeled at their ends. `styles` (see `in_order`) is for series that are no methods; `over` says
+    what the first dimension is where it is not seeds.
     """
     series = mapping(series, where="curves")
     data = {n: numbers(v, 2, where=f"curves, {n}", share=share) for n, v in series.items()}
@@ -102,7 +104,8 @@ def curves(
     elif min(values.min() for values in data.values()) >= 0:
         axes.set_ylim(bottom=0)
     counts = [len(values) for values in data.values()]
-    note = f"Line: mean over {seed_count(counts)}; band: one standard deviation."
+    lines = seed_count(counts).replace("seeds", over)
+    note = f"Line: mean over {lines}; band: one standard deviation."
     caption(figure, f"{ONE_SEED if max(counts) == 1 else note} {cut}")
     if len(ends) <= 4:
         _end_labels(axes, x[-1], ends)

@@ -19,7 +19,7 @@ def contrastive_objective(h_joint: Tensor, h_product: Tensor, *, negatives: int)
 
     L_disc = -mean(log h_joint) - K mean(log(1 - h_product)), K = negatives. h_joint and h_product
     are the discriminator's values, from 0 to 1 and of any shape, on pairs drawn together and on
-    pairs drawn independently.
+    pairs drawn independently. Derived in notebook 04.
     """
     return -h_joint.log().mean() - negatives * (1 - h_product).log().mean()
 
@@ -30,7 +30,7 @@ def information_bound(loss: Tensor, *, negatives: int) -> Tensor:
     I >= log K - L_disc, K = negatives: never above log K. "Equality iff h = q" does not hold: two
     more steps of the proof (Eq. 10 and 15) lose something, so that the best discriminator only
     gives the best bound. If the two features are independent, it gives minus (K + 1) log(1 + 1 / K)
-    instead of 0.
+    instead of 0. Derived in notebook 04.
     """
     return math.log(negatives) - loss
 
@@ -39,6 +39,7 @@ def best_discriminator(log_ratio: Tensor, *, negatives: int) -> Tensor:
     """The h that minimizes Eq. 3: was this pair drawn together (RepShare Eq. 14)?
 
     1 / (1 + K p_s p_t / p_st), K = negatives; log_ratio = log p_st - log(p_s p_t), any shape.
+    Derived in notebook 04.
     """
     return 1 / (1 + negatives * (-log_ratio).exp())
 
@@ -49,7 +50,7 @@ def same_class(z: Tensor, z_observed: Tensor) -> Tensor:
     h[b, k] = sum_c softmax(z[b])[c] softmax(z_observed[k])[c], the probability that two
     independent draws from the two softmaxes agree. z: [batch, classes]; z_observed: [k, classes],
     or [batch, k, classes] where every image has observations of its own; h: [batch, k]. Official
-    code: the same; both logits carry a gradient to the classifier.
+    code: the same; both logits carry a gradient to the classifier. Derived in notebook 04.
     """
     return (z.softmax(1)[:, None] * z_observed.softmax(-1)).sum(-1)
 
@@ -60,7 +61,7 @@ def representation_distance(h: Tensor, y: Tensor, means: Tensor, owned: Tensor) 
     (1/B) sum_b owned[y[b]] |h[b] - means[y[b]]|^2, summed over the d features (Algorithm 2). h:
     [batch, d], y: [batch], means: [classes, d], owned: bool [classes]; images of a class without
     a mean add 0 and count in the batch. Official code: the mean over the d features too, 1/d of
-    this (`prototype_distance`).
+    this (`prototype_distance`). Derived in notebook 04.
     """
     return prototype_distance(h, y, means, owned) * h.shape[1]
 
@@ -73,7 +74,7 @@ def discriminator_loss(z: Tensor, y: Tensor, z_observed: Tensor,
     classes]; z_observed: [classes, classes], row c an observation of class c, or [batch, classes,
     classes]; known: bool [classes] or [batch, classes], pairs without an observation add 0.
     Computed from logarithms, so it is finite where h rounds to 1 (official code: log of at least
-    -100).
+    -100). Derived in notebook 04.
     """
     log_p, log_q = log_softmax(z, 1)[:, None], log_softmax(z_observed, -1)
     same = (log_p + log_q).logsumexp(-1)
@@ -87,6 +88,7 @@ def discriminator_loss_code(z: Tensor, y: Tensor, z_observed: Tensor,
     """RepShare Eq. 7 as the author's code has it: the mean over all pairs, 1/C of the sum.
 
     Shapes as in `discriminator_loss`; pairs without an observation count in the mean.
+    Derived in notebook 04.
     """
     return discriminator_loss(z, y, z_observed, known) / z.shape[1]
 
@@ -98,6 +100,7 @@ def repshare_loss(z: Tensor, y: Tensor, distance: Tensor | float, contrast: Tens
     L_CE + lambda_kd L_KD + lambda_disc L_disc. z: [batch, classes], y: [batch], distance = L_KD
     and contrast = L_disc as above. Both 0: training alone. In the official code L_KD is divided by
     d and L_disc by C: its weights 10 and 1 are 10/84 and 1/10 of the printed sums for LeNet5.
+    Derived in notebook 04.
     """
     return cross_entropy(z, y) + lambda_kd * distance + lambda_disc * contrast
 
