@@ -15,7 +15,7 @@ def nova_normalizer(steps: int, momentum: float = 0.0) -> float:
 
     |a|_1 = (t - rho (1 - rho^t) / (1 - rho)) / (1 - rho), t steps, rho momentum: the sum of the
     factors with which SGD counts the gradients, first to last, if its memory is empty at the start.
-    rho = 0 gives t.
+    rho = 0 gives t. Derived in notebook 03b.
     """
     rho = momentum
     return (steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho)
@@ -26,7 +26,7 @@ def nova_step(w: Tensor, w_clients: Tensor, shares: Tensor, normalizers: Tensor)
 
     w - (sum_k p_k a_k) sum_k p_k (w - w_k) / a_k. w of any shape, w_clients [clients, *shape],
     shares p and normalizers a [clients], the shares summing to 1. Equal normalizers give the
-    average of w_k.
+    average of w_k. Derived in notebook 03b.
     """
     shape = [len(shares)] + [1] * w.ndim
     direction = ((shares / normalizers).view(shape) * (w - w_clients)).sum(0)
@@ -39,7 +39,7 @@ def control_variate(c_k: Tensor, c: Tensor, w: Tensor, w_k: Tensor, *, steps: in
 
     c_k - c + (w - w_k) / (steps lr), w the weights received, w_k those after local training. For
     plain SGD, corrected by c - c_k at each step, it is the mean gradient along the client's path.
-    All of one shape.
+    All of one shape. Derived in notebook 03b.
     """
     return c_k - c + (w - w_k) / (steps * lr)
 
@@ -50,7 +50,8 @@ def server_momentum(v: Tensor, change: Tensor, *, beta: float = 0.9,
 
     beta v + change, where `change` is the old global weights minus the average; the new weights are
     the old ones minus the result. In the long run a constant change counts 1 / (1 - beta) times.
-    `damped`: beta v + (1 - beta) change, as in MOON's code; then it counts once.
+    `damped`: beta v + (1 - beta) change, as in MOON's code; then it counts once. Derived in
+    notebook 03b.
     """
     return beta * v + ((1 - beta) * change if damped else change)
 
@@ -61,7 +62,8 @@ def model_contrastive(h: Tensor, h_global: Tensor, h_previous: Tensor, *,
 
     (1/B) sum_b -log(e_global[b] / (e_global[b] + sum_p e_p[b])), e = exp(cos(h[b], .) / tau).
     h, h_global: [batch, d]; h_previous: [previous models, batch, d], none of which gives 0. Equal
-    features everywhere give log 2 with one previous model. Official code: the same.
+    features everywhere give log 2 with one previous model. Official code: the same. Derived in
+    notebook 03b.
     """
     compared = torch.cat([h_global[None], h_previous])
     return -(cosine_similarity(h, compared, dim=2) / tau).log_softmax(0)[0].mean()
@@ -72,7 +74,7 @@ def mean_prototypes(prototypes: Tensor, weights: Tensor) -> Tensor:
 
     P[c] = sum_k weights[k, c] prototypes[k, c] / sum_k weights[k, c]; 0 where nobody has weight.
     prototypes: [clients, classes, d]; weights: [clients, classes], images per class or, as in
-    FedProto's code, 0 and 1.
+    FedProto's code, 0 and 1. Derived in notebook 03b.
     """
     total = (weights[:, :, None] * prototypes).sum(0)
     sums = weights.sum(0)
@@ -84,7 +86,7 @@ def prototype_distance(h: Tensor, y: Tensor, prototypes: Tensor, owned: Tensor) 
 
     (1/(B d)) sum_b owned[y[b]] |h[b] - P[y[b]]|^2. h: [batch, d], y: [batch], prototypes:
     [classes, d], owned: bool [classes]; images of a class without a prototype add 0 and count in
-    the mean. Official code: the same.
+    the mean. Official code: the same. Derived in notebook 03b.
     """
     return (owned[y][:, None] * (h - prototypes[y]) ** 2).mean()
 
@@ -95,7 +97,7 @@ def prototype_contrastive(h: Tensor, y: Tensor, prototypes: Tensor, owned: Tenso
 
     (1/B) sum_b -owned[y[b]] log(e[b, y[b]] / sum_c e[b, c]), e = exp(cos(h[b], P[c]) / tau), c over
     the classes that have a prototype. Shapes as in `prototype_distance`. No author code was found;
-    a re-implementation (MarsFL) has the same, without temperature.
+    a re-implementation (MarsFL) has the same, without temperature. Derived in notebook 03b.
     """
     cosine = normalize(h, dim=1) @ normalize(prototypes, dim=1).T
     scores = (cosine / tau).masked_fill(~owned, -float("inf")).log_softmax(1)
@@ -106,7 +108,8 @@ def prototype_contrastive(h: Tensor, y: Tensor, prototypes: Tensor, owned: Tenso
 def restriction(counts: Tensor, *, alpha: float = 0.5) -> Tensor:
     """FedRS: classes that a client lacks count less (Li and Zhan 2021).
 
-    1 for a class with images, alpha for one without; counts: images per class, [classes].
+    1 for a class with images, alpha for one without; counts: images per class, [classes]. Derived
+    in notebook 03b.
     """
     return torch.where(counts > 0, 1.0, alpha)
 
@@ -115,7 +118,7 @@ def continuous_restriction(counts: Tensor, *, alpha: float = 0.5) -> Tensor:
     """FedRS as its authors' code has it: the rarer a class, the less it counts.
 
     alpha + (1 - alpha) counts[c] / max(counts), so it differs from 1 wherever classes are unequal.
-    counts: [classes].
+    counts: [classes]. Derived in notebook 03b.
     """
     return alpha + (1 - alpha) * counts / counts.max()
 
@@ -124,7 +127,7 @@ def restricted_cross_entropy(z: Tensor, y: Tensor, scale: Tensor) -> Tensor:
     """FedRS's local loss: cross-entropy of logits that are scaled class by class.
 
     CE(scale z, y); z: [batch, classes], scale: [classes] of `restriction`. A scale of 1 is FedAvg's
-    loss.
+    loss. Derived in notebook 03b.
     """
     return cross_entropy(scale * z, y)
 
@@ -133,6 +136,7 @@ def tempered_distillation(z: Tensor, z_teacher: Tensor, *, tau: float = 1.0) -> 
     """FedGKD's divergence from its teacher, with the factor tau^2 (Yao et al. 2023).
 
     (1/B) sum_b tau^2 KL(softmax(z_teacher / tau) || softmax(z / tau)); logits [batch, classes]. The
-    factor keeps the gradient's size when tau grows. Official code: the same.
+    factor keeps the gradient's size when tau grows. Official code: the same. Derived in notebook
+    03b.
     """
     return tau**2 * distillation(z, z_teacher, tau=tau)
