@@ -135,16 +135,19 @@ def femnist_skew(*, data: str = "femnist", num_clients: int = 10, partition: str
 def mnist(*, num_clients: int = 10, partition: str = "iid", beta: float = 0.5,
           min_per_client: int = 10, private_size: int | None = 1200, public: str = "none",
           public_size: int = 5000, test_size: int | None = None, norm: str = "mnist",
-          split_seed: int = 0) -> Scenario:  # fmt: skip
+          draw: str = "random", split_seed: int = 0) -> Scenario:  # fmt: skip
     """RepShare's MNIST: 1,200 private images in all (None: 60,000), whole test set, 28 x 28.
 
     `norm`: pixels less MNIST's mean, over its deviation ("mnist"), from -1 to 1 ("half"), or from
-    0 to 1 ("none"); the paper says nothing.
+    0 to 1 ("none"). `draw`: which private images, "random", or the "first" of the file (author's
+    code, which deals them class by class: partition "dirichlet" with a huge beta). The paper says
+    nothing of either.
     """
     choose(norm, NORMS, kind="norm", where="scenario mnist")
+    choose(draw, ("random", "first"), kind="draw", where="scenario mnist")
     return _skew("mnist", "mnist", num_clients, partition, beta, min_per_client, private_size,
                  split_seed, NORMS[norm], DIGITS, size=28, public=(public, public_size),
-                 test_size=test_size)  # fmt: skip
+                 test_size=test_size, draw=draw)  # fmt: skip
 
 
 @register("fashion-mnist")
@@ -297,18 +300,21 @@ def titled(title: str, sources: Sequence[Source], public: Images | None) -> tupl
 def _skew(name: str, data: str, num_clients: int, partition: str, beta: float,
           min_per_client: int, private_size: int | None, seed: int, norm, class_names=None, *,
           size: int = 32, public=("none", 1), test_size: int | None = None,
-          stand_in: bool = False) -> Scenario:  # fmt: skip
+          stand_in: bool = False, draw: str = "random") -> Scenario:  # fmt: skip
     """One set dealt to clients, IID or with label skew; its test set is the only column."""
     whole("split_seed", seed, 0, f"scenario {name}")
     train, test = open_set(data, "train"), open_set(data, "test")
     channels, num_classes = len(norm[0]), catalog.SETS[data].num_classes
     chosen = _some(train, len(train) if private_size is None else private_size, seed)
+    if draw == "first":
+        chosen = torch.arange(len(chosen))
     shares = deal(partition, train.y[chosen], num_clients, np.random.default_rng([seed]),
                   beta=beta, min_per_client=min_per_client)  # fmt: skip
     held = train.take(chosen[torch.cat(shares)], size=size, channels=channels)
     tested = test.take(_tested(test, test_size, seed), size=size, channels=channels)
     shared = public_images(*public, size=size, channels=channels, seed=seed)
     title = f"{catalog.SETS[data].title}, {split_words(partition, beta)}"
+    title += ", its first images" if draw == "first" else ""
     title, altered = titled(_shortened(title, test_size), [train, test], shared)
     return Scenario(
         name=name, title=title, num_classes=num_classes,
