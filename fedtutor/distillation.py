@@ -320,12 +320,14 @@ def _finite(values: Sequence[Tensor], where: str) -> list[float]:
 def prepare(fed) -> None:
     """Before round 1: virtual images take the place of private ones, if `virtual_ipc` asks.
 
-    `client.data` becomes what `distilled` makes; `client.private` stays. Nothing crosses.
+    `client.data` becomes what `distilled` makes; `client.private` stays. Nothing crosses, and a
+    second call changes nothing.
     """
     if not fed.settings.virtual_ipc:
         return
-    made = fed.each(fed.clients, lambda client: distilled(fed, client))
-    for client, virtual in zip(fed.clients, made, strict=True):
+    left = [c for c in fed.clients if not isinstance(c.data, VirtualImages)]
+    made = fed.each(left, lambda client: distilled(fed, client))
+    for client, virtual in zip(left, made, strict=True):
         client.data = virtual
 
 
