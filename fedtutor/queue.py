@@ -7,8 +7,8 @@
 `data/queue.toml` names the runs: every table of a paper is rows x columns x seeds, with a value,
 and minutes and gigabytes on a GPU: estimates until something was measured. Results lie where
 `evidence.result_path` has them. Here is what the manifest says and what is open; `working.py` plays
-runs, `packing.py` packs images. Nothing imports a notebook: torch, torchvision, numpy, pandas and
-scikit-learn are enough.
+runs, `packing.py` packs images. Nothing imports a notebook: torch, torchvision and pandas, with
+what they bring along (numpy, Pillow, filelock), are enough; SVHN's own .mat files need SciPy, too.
 """
 
 import hashlib

@@ -18,7 +18,7 @@ from test_losses_fedlgd import contrast_loop, mmd_loop, unit
 from test_methods_fccl import Stop, plain, stop_after
 from test_rounds import NoGlobalRandomness
 
-from fedtutor import losses, models, rounds
+from fedtutor import losses, rounds
 from fedtutor.channel import size
 from fedtutor.distillation import (
     VirtualImages,
@@ -37,16 +37,6 @@ SHORT = {"every": 2, "selected": 2, "local_steps": 3, "global_steps": 3, "global
 CODE = {**SHORT, "reading": "code", "selected_data": "both", "distance": "code",
         "global_init": "statistics", "refine_first": False, "weighting": "uniform"}  # fmt: skip
 VARIANTS = [SHORT, CODE, {**SHORT, "target": "gradient"}, {**SHORT, "regularizer": "mmd"}]
-
-
-@pytest.fixture(autouse=True)
-def hidden_layer(monkeypatch):
-    network = models.Architecture(
-        lambda c, size: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(c * size**2, 5),
-                                            torch.nn.Tanh()),
-        "one hidden layer", 1,
-    )  # fmt: skip
-    monkeypatch.setitem(models.MODELS, "hidden", network)
 
 
 def at_round(fed, last: int):
@@ -184,12 +174,17 @@ def test_the_server_can_begin_with_the_clients_statistics():
 # ----------------------------------------------------------------------------------- the local loss
 
 
-def unselected(parameters, **options):
-    """Round 2 has begun: the clients hold the server's images."""
-    fed = at_round(lgd(parameters, **options), 1)
-    fed.begin_round(2)
+def begun(number: int, parameters, **options):
+    """A round of which the local part comes next."""
+    fed = at_round(lgd(parameters, **options), number - 1)
+    fed.begin_round(number)
     fed.method.collaborate(fed, fed.clients)
     return fed
+
+
+def unselected(parameters, **options):
+    """Round 2 has begun: the clients hold the server's images."""
+    return begun(2, parameters, **options)
 
 
 @pytest.mark.parametrize("parameters", [
@@ -218,17 +213,17 @@ def test_the_local_loss_in_plain_loops(parameters):
     close(method.local_loss(client, x, y).detach(), cross_entropy_loop(z, y) + 0.7 * value, 1e-6)
 
 
-def test_selected_rounds_have_no_regularizer():
-    fed = lgd({"lambda_": 5.0})
-    rounds.prepare(fed)
-    fed.method.start(fed)
-    fed.begin_round(1)
-    fed.method.collaborate(fed, fed.clients)
+def assert_loss_is_cross_entropy(fed) -> None:
+    """Of all virtual images of the first client, bit for bit."""
     client = fed.clients[0]
     data = fed.method.local_data(client)
     x = fed.scenario.inputs(data.x)
-    plain_loss = losses.cross_entropy(client.model(x), data.y)
-    assert torch.equal(fed.method.local_loss(client, x, data.y), plain_loss)
+    expected = losses.cross_entropy(client.model(x), data.y)
+    assert torch.equal(fed.method.local_loss(client, x, data.y), expected)
+
+
+def test_selected_rounds_have_no_regularizer():
+    assert_loss_is_cross_entropy(begun(1, {"lambda_": 5.0}))
 
 
 # ---------------------------------------------------------------------------------- limits, options
@@ -254,12 +249,7 @@ def test_no_steps_leave_all_virtual_images_where_they_begin():
 
 
 def test_lambda_0_leaves_cross_entropy_on_all_virtual_images():
-    fed = unselected({"lambda_": 0.0})
-    client = fed.clients[0]
-    data = fed.method.local_data(client)
-    x = fed.scenario.inputs(data.x)
-    expected = losses.cross_entropy(client.model(x), data.y)
-    assert torch.equal(fed.method.local_loss(client, x, data.y), expected)
+    assert_loss_is_cross_entropy(unselected({"lambda_": 0.0}))
 
 
 def test_every_option_changes_the_result():
