@@ -33,8 +33,8 @@ MANIFEST = ROOT / "data" / "queue.toml"
 TABLE = {"name": str, "paper": str, "recipe": str, "rows": list, "value": float, "tables": list,
          "claims": list, "profile": str, "scenario": str, "seeds": list, "columns": list,
          "overrides": dict, "note": str}  # fmt: skip
-ROW = {"row": str, "method": str, "minutes": float, "gb": float, "first": float, "value": float,
-       "overrides": dict}  # fmt: skip
+ROW = {"row": str, "method": str, "minutes": float, "gb": float, "first": float, "parts": int,
+       "value": float, "overrides": dict}  # fmt: skip
 COLUMN = {"column": str, "scenario": str, "overrides": dict, "times": float}
 
 
@@ -54,6 +54,7 @@ class Run:
     minutes: float  # on a GPU, alone; an estimate until a result of another seed is there
     gb: float  # on the GPU
     first: float  # minutes until round 1 begins, such as pretraining; part of `minutes`
+    parts: int  # pieces of `first` that are kept one by one, so that it may be interrupted
     number: int  # place in the manifest
 
     @property
@@ -83,13 +84,13 @@ class Run:
         return (self.minutes - self.first) / self.recipe.settings.rounds
 
     def needs(self, kept) -> float:
-        """Minutes without which it is not worth starting: to the end of its next round.
+        """Minutes without which it is not worth starting: to the end of its next round or part.
 
         A run whose checkpoints are too large has to be played in one go.
         """
         if (note := self.state(kept) / "too-large.json").exists():
             return load_json(note)["minutes"]
-        return (0 if self.played(kept) else self.first) + self.round_minutes()
+        return (0 if self.played(kept) else self.first / self.parts) + self.round_minutes()
 
     def left(self, kept) -> float:
         """Minutes until it is done."""
@@ -151,11 +152,13 @@ def _runs(table: dict, row: dict, column: dict, where: str, number: int) -> list
             f"minutes = {minutes}, first = {first}, gb = {row['gb']}", where=where,
             do="give minutes above first, first from 0, gb above 0",
         )  # fmt: skip
+    if (parts := row.get("parts", 1)) < 1:
+        raise SettingError(f"parts = {parts}", where=where, do="give at least 1")
     return [Run(
         table=table["name"], paper=table["paper"], tables=tuple(table.get("tables", ())),
         row=row["row"], column=column.get("column", ""), recipe=recipe, method=row["method"],
         seed=seed, value=row.get("value", table["value"]), minutes=minutes, gb=row["gb"],
-        first=first, number=number + place,
+        first=first, parts=parts, number=number + place,
     ) for place, seed in enumerate(seeds)]  # fmt: skip
 
 

@@ -106,6 +106,16 @@ def test_the_most_valuable_come_first_and_what_is_shared_once(manifest, places):
     assert order[3].left(places["kept"]) == pytest.approx(0.01)
 
 
+def test_a_long_beginning_that_is_kept_in_parts_needs_the_time_of_one(manifest, places):
+    manifest()
+    text = manifest.path.read_text()
+    longer = text.replace("minutes = 0.03", "minutes = 40.03, first = 40, parts = 80")
+    assert longer != text
+    assert max(run.needs(places["kept"]) for run in manifest(text=longer)) < 0.52
+    whole = longer.replace("parts = 80, ", "")
+    assert max(run.needs(places["kept"]) for run in manifest(text=whole)) > 40
+
+
 @pytest.mark.parametrize("old, new, hint", [
     ('method = "fedavg"', 'method = "fedavgg"', "did you mean 'fedavg'"),
     ('method = "fedavg"', 'method = "fccl"', "unknown method of this recipe 'fccl'"),
@@ -120,6 +130,7 @@ def test_the_most_valuable_come_first_and_what_is_shared_once(manifest, places):
     ("value = 5", 'value = "5"', "give a float"),
     ("value = 5", "", "no 'value'"),
     ("minutes = 0.03, gb = 1 }", "minutes = 0, gb = 1 }", "minutes above first"),
+    ("minutes = 0.03, gb = 1 }", "minutes = 0.03, parts = 0, gb = 1 }", "parts = 0"),
     ('tables = ["XV-inter", "XV-intra"]', "", "no tables and no claims"),
     ('tables = ["XV-inter", "XV-intra"]', 'claims = ["x-1"]', "unknown claim 'x-1'"),
     ("[[table]]", "[[tabel]]", "did you mean 'table'"),
