@@ -253,8 +253,8 @@ def client_passes(private: int, *, classes: int, ipc: int, anchors: int, rounds:
       class in selected rounds, else also the server's `anchors`, which with the regularizer join
       every batch once more (reading "code", one local epoch, selected_data "local").
 
-    Counted in a run by `measures.image_passes`, in the tests and in notebook 05. FedAvg on private
-    images: private x rounds, all of them for weights.
+    The tests hold it to what `measures.image_passes` counts in runs. FedAvg on private images:
+    private x rounds, all of them for weights.
     """
     steps, own = first + selected * refine, classes * ipc
     batches = math.ceil((own + anchors) / batch_size)
