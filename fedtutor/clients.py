@@ -42,16 +42,20 @@ class Client(Server):
 
     def parameters(self) -> list[torch.nn.Parameter]:
         """All trainable tensors of all its networks."""
-        return [p for m in self.models.values() for p in m.parameters() if p.requires_grad]
+        layers = [layer for m in self.models.values() for _, layer in models.layers_of(m)]
+        held = [p for layer in layers for p in layer._parameters.values() if p is not None]
+        return [p for p in held if p.requires_grad]
 
     def train(self, mode: bool = True) -> None:
         """Switch all its networks to training (or evaluation) mode."""
         for model in self.models.values():
-            model.train(mode)
+            if any(layer.training != mode for _, layer in models.layers_of(model)):
+                model.train(mode)
 
     def begin_round(self, round_: int, device) -> None:
         """Forget the last round's random numbers; dropout draws from this round's."""
         self.round_, self._generators = round_, {}
         self.train()
         for model in self.models.values():
-            models.use_generator(model, self.generator("dropout", device))
+            if getattr(model, "draws", True):
+                models.use_generator(model, self.generator("dropout", device))

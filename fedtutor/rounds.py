@@ -6,15 +6,19 @@ stage on which it plays is `federation.py`.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
+from torch import Tensor
 
+from . import optimizers
 from .checkpoints import Checkpoints
 from .clients import Client
 from .distillation import prepare
 from .errors import TrainingError
 from .federation import Federation, cut
+
+AHEAD = 2**20  # numbers: 4 MB
 
 
 def run(fed: Federation, *, checkpoint=None, every: float = 120.0, progress: Callable = iter):
@@ -72,8 +76,7 @@ def local_update(fed: Federation, client: Client) -> tuple[float, list]:
     data, rows = fed.method.local_data(client), []
     for epoch in range(1, fed.local_epochs(client) + 1):
         total, count = 0.0, 0
-        for index in batches(fed, len(data), client.generator("batches")):
-            x, y = fed.scenario.inputs(data.x[index]), data.y[index]
+        for x, y in loaded(fed, data, client.generator("batches")):
             loss = fed.method.local_loss(client, x, y)
             client.optimizer.zero_grad()
             loss.backward()
@@ -95,7 +98,20 @@ def local_update(fed: Federation, client: Client) -> tuple[float, list]:
     return mean, rows
 
 
-def batches(fed: Federation, count: int, own: torch.Generator) -> list[torch.Tensor]:
+def loaded(fed: Federation, data, own: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+    """One epoch: x, as networks see it, and y of each batch, in a fresh order.
+
+    Images are taken and normalized for several batches at once, up to AHEAD numbers.
+    """
+    parts = batches(fed, len(data), own)
+    ahead = max(1, AHEAD // (fed.settings.batch_size * data.x[0].numel()))
+    for some in (parts[i : i + ahead] for i in range(0, len(parts), ahead)):
+        index, sizes = torch.cat(some), [len(part) for part in some]
+        x, y = fed.scenario.inputs(data.x[index]), data.y[index]
+        yield from zip(x.split(sizes), y.split(sizes), strict=True)
+
+
+def batches(fed: Federation, count: int, own: torch.Generator) -> list[Tensor]:
     """A fresh order of `count` images, one index tensor per batch; see `federation.cut`."""
     size = fed.settings.batch_size
     order = torch.randperm(count, generator=own).to(fed.device)
@@ -104,9 +120,9 @@ def batches(fed: Federation, count: int, own: torch.Generator) -> list[torch.Ten
     return cut(order, size)
 
 
-def new_optimizer(client: Client, settings) -> torch.optim.Optimizer:
+def new_optimizer(client: Client, settings) -> optimizers.Optimizer:
     """The local optimizer that the settings ask for, without memory."""
     common = {"lr": settings.lr, "weight_decay": settings.weight_decay}
     if settings.optimizer == "adam":
-        return torch.optim.Adam(client.parameters(), **common)
-    return torch.optim.SGD(client.parameters(), momentum=settings.momentum, **common)
+        return optimizers.Adam(client.parameters(), **common)
+    return optimizers.SGD(client.parameters(), momentum=settings.momentum, **common)
