@@ -6,6 +6,7 @@ once, no optimizer where every round has a new one, no network that is made anew
 (`randomness.py`).
 """
 
+import copy
 import hashlib
 import json
 import time
@@ -16,6 +17,7 @@ from pathlib import Path
 import torch
 
 from .errors import StorageError
+from .optimizers import new_optimizer
 from .storage import damaged, load_tensors, locked, save_tensors, shown
 
 PLAIN = (torch.Tensor, int, float, str, bool, type(None))
@@ -88,7 +90,7 @@ class Checkpoints:
         for old in self.files()[:-2]:
             self.delete(old)
 
-    def restore(self, fed, new_optimizer: Callable) -> bool:
+    def restore(self, fed) -> bool:
         """Bring `fed` to the newest checkpoint; False if there is none.
 
         Raises `StorageError` for a damaged checkpoint and for one of another run.
@@ -114,7 +116,7 @@ class Checkpoints:
         fed.round_, fed.history = value["round"], value["history"]
         fed.channel.restore(value["channel"])
         for name, holder in {"server": fed.server, **{c.id: c for c in fed.clients}}.items():
-            _unpack(holder, value["holders"][name], lambda c: new_optimizer(c, fed.settings))
+            _unpack(holder, value["holders"][name], fed)
         return True
 
 
@@ -135,6 +137,19 @@ def artifact(fed, name: str, key, fn: Callable):
     return load_tensors(path, fed.device)
 
 
+class Memory:
+    """What clients were at a moment, so that one of them can be put back."""
+
+    def __init__(self, fed, clients):
+        self.fed = fed
+        self.kept = {c.id: copy.deepcopy(_pack(c, c.id, fed)) for c in clients}
+
+    def put_back(self, client) -> None:
+        """Networks, state, steps and optimizer as they were."""
+        client.optimizer = None
+        _unpack(client, self.kept[client.id], self.fed)
+
+
 def _pack(holder, name: str, fed) -> dict:
     _require_plain(holder.state, name)
     optimizer = getattr(holder, "optimizer", None) if fed.settings.keep_optimizer else None
@@ -147,13 +162,13 @@ def _pack(holder, name: str, fed) -> dict:
     }
 
 
-def _unpack(holder, packed: dict, new_optimizer: Callable) -> None:
+def _unpack(holder, packed: dict, fed) -> None:
     for key, state in packed["models"].items():
         holder.models[key].load_state_dict(state)
     holder.state = packed["state"]
     holder.steps = packed["steps"]
     if packed["optimizer"] is not None:
-        holder.optimizer = new_optimizer(holder)
+        holder.optimizer = new_optimizer(holder, fed.settings)
         holder.optimizer.load_state_dict(packed["optimizer"])
 
 

@@ -125,3 +125,11 @@ class Adam(Optimizer):
         torch._foreach_add_(root, self.eps)
         torch._foreach_addcdiv_(own, mean, root, value=-lr / (1 - beta1**count))
         return kept
+
+
+def new_optimizer(client, settings) -> Optimizer:
+    """The local optimizer that the settings ask for, without memory."""
+    common = {"lr": settings.lr, "weight_decay": settings.weight_decay}
+    if settings.optimizer == "adam":
+        return Adam(client.parameters(), **common)
+    return SGD(client.parameters(), momentum=settings.momentum, **common)

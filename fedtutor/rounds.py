@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from . import optimizers
 from .checkpoints import Checkpoints
 from .clients import Client
 from .distillation import prepare
 from .errors import TrainingError
 from .federation import Federation, cut
+from .optimizers import new_optimizer
 
 AHEAD = 2**20  # numbers: 4 MB
 
@@ -33,7 +33,7 @@ def run(fed: Federation, *, checkpoint=None, every: float = 120.0, progress: Cal
     with fed.workers():
         prepare(fed)
         fed.method.start(fed)
-        if not kept.restore(fed, new_optimizer):
+        if not kept.restore(fed):
             fed.evaluate("end")  # round 0: before any training
             fed.history["bytes"] = fed.channel.table()
         for round_ in progress(range(fed.round_ + 1, fed.settings.rounds + 1)):
@@ -54,7 +54,7 @@ def play_round(fed: Federation, round_: int) -> None:
     fed.inside_round = True
     fed.observe("after_collaborate", clients)
 
-    trained = fed.each(clients, lambda client: local_update(fed, client))
+    clients, trained = fed.survivors(clients, lambda client: local_update(fed, client))
     fed.note_local(clients, trained)
     fed.observe("after_local", clients)
 
@@ -118,11 +118,3 @@ def batches(fed: Federation, count: int, own: torch.Generator) -> list[Tensor]:
     if fed.settings.drop_last and count > size:
         order = order[: count - count % size]
     return cut(order, size)
-
-
-def new_optimizer(client: Client, settings) -> optimizers.Optimizer:
-    """The local optimizer that the settings ask for, without memory."""
-    common = {"lr": settings.lr, "weight_decay": settings.weight_decay}
-    if settings.optimizer == "adam":
-        return optimizers.Adam(client.parameters(), **common)
-    return optimizers.SGD(client.parameters(), momentum=settings.momentum, **common)

@@ -368,8 +368,8 @@ def readme_part(found: dict) -> str:
             cells = [row["title"], where, *times, *(f"{r:.2f}" for r in ratios(row).values())]
             lines.append(f"| {' | '.join(cells)} |")
     if (each := per_image(found)) is not None:
-        lines += ["", "With 4,000 images dealt evenly, an image costs "
-                      f"{each:.2f} times as much with 100 clients as with 10 (one thread)."]  # fmt: skip
+        lines += ["", "With 4,000 images dealt evenly, an image costs with 100 clients "
+                      f"{each:.2f} times what it costs with 10 (one thread)."]  # fmt: skip
     for one in found["at_once"]:
         if one["runs"] > 1:
             alone = next(o for o in found["at_once"] if o["workload"] == one["workload"])
