@@ -41,7 +41,7 @@ from fedtutor.scenarios import ClientData, Scenario
 from fedtutor.settings import Settings
 from fedtutor.storage import ROOT, load_json, save_json, write_atomically
 
-SPEED = ROOT / "data" / "speed.json"
+SPEED, FAULTS = ROOT / "data" / "speed.json", ROOT / "data" / "faults.json"
 BEGIN = "<!-- made by: python tests/bench_rounds.py --readme -->"
 WARM = 1  # rounds before the clock starts
 
@@ -298,7 +298,7 @@ def record(options) -> dict:
                 row = {"workload": key, "title": WORKLOADS[key].title, "device": device,
                        "threads": threads, "times": times}  # fmt: skip
                 rows.append(row)
-                print(f"{key}, {device}, {threads} threads: {words(row)}", flush=True)
+                print(f"{key}, {device}, threads {threads}: {words(row)}", flush=True)
     found = {"rows": rows, "machine": machine(), "at_once": []}
     if "cuda" in options.device:
         for key in [k for k in options.workload if k in MAIN]:
@@ -356,8 +356,11 @@ def words(row: dict) -> str:
 # --- README
 
 
-def readme_part(found: dict) -> str:
-    """Markdown: a line per workload, device and threads; then what does not fit into the table."""
+def readme_part(found: dict, killed: dict) -> str:
+    """Markdown: a line per workload, device and threads; then what does not fit into the table.
+
+    `found` is what `record` returned here, `killed` what it returned in faults.py.
+    """
     lines = ["| a round of | threads | naive | tensors | floor | ours | naive / ours | "
              "tensors / ours | ours / floor |", "| --- " * 9 + "|"]  # fmt: skip
     for row in found["rows"]:
@@ -382,6 +385,10 @@ def readme_part(found: dict) -> str:
     lines += ["", f"Medians of rounds that took turns in one process; {chips}, Python "
                   f"{about['python']}, PyTorch {about['torch']}, {about['platform']}, load "
                   f"{about['load']:.1f} when it began."]  # fmt: skip
+    places = ", ".join(f"{count} in {place}" for place, count in sorted(killed["places"].items()))
+    lines += ["", f"Killed {killed['kills']} times at seeded moments ({places}), resumed "
+                  f"{killed['resumed']} times, results with other bits: "
+                  f"{killed['differences']}."]  # fmt: skip
     return "\n".join(lines)
 
 
@@ -396,10 +403,15 @@ def per_image(found: dict) -> float | None:
     return hundred / ten
 
 
-def update_readme(path: Path = ROOT / "README.md", source: Path = SPEED) -> bool:
+def with_measured(text: str) -> str:
+    """README.md's `text` with what data/speed.json and data/faults.json say."""
+    return with_part(text, readme_part(load_json(SPEED), load_json(FAULTS)), begin=BEGIN)
+
+
+def update_readme(path: Path = ROOT / "README.md") -> bool:
     """Make that part of README.md anew; return whether it changed."""
     text = path.read_text(encoding="utf-8")
-    new = with_part(text, readme_part(load_json(source)), begin=BEGIN)
+    new = with_measured(text)
     if new != text:
         write_atomically(path, lambda name: Path(name).write_text(new, encoding="utf-8"))
     return new != text
@@ -413,7 +425,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--device", nargs="+", choices=("cpu", "cuda"), default=here)
     parser.add_argument("--repeats", type=int, help="default 15, ConvNet 5")
     parser.add_argument("--json", type=Path, help="write what was measured there")
-    parser.add_argument("--readme", action="store_true", help="data/speed.json into README.md")
+    parser.add_argument("--readme", action="store_true", help="data/*.json into README.md")
     options = parser.parse_args(arguments)
     if options.readme:
         print("README.md: " + ("new" if update_readme() else "as it was"))

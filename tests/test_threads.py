@@ -6,7 +6,9 @@ import pytest
 import torch
 from conftest import assert_same_bits, federation, tiny_scenario, weights_of
 from test_rounds import sized
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from fedtutor import rounds
 from fedtutor.errors import SettingError, TrainingError
 from fedtutor.methods import METHODS, Method, make
 from fedtutor.rounds import run
@@ -161,3 +163,53 @@ def test_what_to_do_is_one_of_two_words():
     assert ON_CLIENT_ERROR == ("stop", "leave_out")
     with pytest.raises(SettingError, match="on_client_error"):
         federation(on_client_error="ignore")
+
+
+# --- nothing inside a local epoch waits for a GPU
+
+
+class NoWaiting(TorchDispatchMode):
+    """Notes the operations for which the host would wait until a GPU is done."""
+
+    WAIT = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "equal.default", "item")
+
+    def __init__(self):
+        super().__init__()
+        self.found = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = str(function)
+        masks = "index" in name and any(
+            isinstance(i, torch.Tensor) and i.dtype == torch.bool
+            for i in (args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else ())
+        )
+        if masks or any(word in name for word in self.WAIT):
+            self.found.add(f"{name}{' by a mask' if masks else ''}")
+        return function(*args, **(kwargs or {}))
+
+
+def test_the_guard_itself_sees_what_waits():
+    x = torch.arange(3.0)
+    for look in (lambda: float(x[0]), lambda: x[x > 1], lambda: x.nonzero(), lambda: bool(x[1])):
+        with NoWaiting() as guard:
+            look()
+        assert guard.found
+    with NoWaiting() as guard:
+        (x * 2).sum()[None].where(x > 1, x)
+    assert not guard.found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_step_of_a_local_epoch_waits_for_a_gpu(name, monkeypatch):
+    """Loss, gradients, optimizer, what follows a step; the loss is read once per epoch."""
+    fed = ready(name, participation=1.0)
+    usual, guard = rounds.loaded, NoWaiting()
+
+    def watched(*args):
+        for pair in usual(*args):
+            with guard:  # until the next batch is asked for
+                yield pair
+
+    monkeypatch.setattr(rounds, "loaded", watched)
+    run(fed)
+    assert not guard.found
