@@ -159,6 +159,17 @@ def small_mixer(in_channels: int, image_size: int) -> nn.Module:
     )  # fmt: skip
 
 
+def plain_cnn(in_channels: int, image_size: int) -> nn.Module:
+    """Two strided convolutions with smooth activations; nothing pools and nothing normalizes.
+
+    The kind of network whose gradients give images away (notebook 06).
+    """
+    return nn.Sequential(
+        nn.Conv2d(in_channels, 32, 5, 2, 2), nn.GELU(), nn.Conv2d(32, 64, 3, 2, 1), nn.GELU(),
+        nn.Flatten(),
+    )  # fmt: skip
+
+
 # ---------------------------------------------------------------- residual networks
 
 
@@ -355,6 +366,7 @@ MODELS: dict[str, Architecture] = {
     "small_resnet": Architecture(small_resnet, "ours, quick profile", 16),
     "small_mobile": Architecture(small_mobile, "ours, quick profile", 16),
     "small_mixer": Architecture(small_mixer, "ours, quick profile", 8, multiple=4),
+    "plain_cnn": Architecture(plain_cnn, "ours, notebook 06", 4),
     "resnet10": _resnet("FCCL Sec. 4; FCCL+ Table VI", 1, 1, 1, 1),
     "resnet12": _resnet("FCCL+ Tables VI and XV", 2, 1, 1, 1),
     "resnet18": _resnet("FCCL Table 3; FCCL+ Table VI", 2, 2, 2, 2),
@@ -369,6 +381,7 @@ MODELS: dict[str, Architecture] = {
     "resnet18_repshare": Architecture(resnet18_repshare, "RepShare Sec. 4, CIFAR-10", 16),
     "convnet": convnet(),
     "small_convnet": Architecture(convnet(width=16).features, "ours, quick profile of FedLGD", 8),
+    "middle_convnet": Architecture(convnet(width=64).features, "ours, notebook 06", 8),
     "simple_cnn": Architecture(simple_cnn, "MOON code; FedCSD Sec. V-A, FEMNIST", 16),
     "simple_cnn_moon": Architecture(simple_cnn_moon, "MOON code, with projection head", 16),
     "alexnet_bn": Architecture(alexnet_bn, "FedCSD Sec. V-A; FedBN code, 256x256", 63),
