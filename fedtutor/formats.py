@@ -256,8 +256,13 @@ def usps(path: Path) -> Pixels:
 
 def mat(path: Path) -> Pixels:
     """SVHN's and SynthDigits' .mat: X uint8 [32, 32, 3, n]; SVHN writes the digit 0 as 10."""
-    from scipy.io import loadmat
-
+    try:
+        from scipy.io import loadmat
+    except ImportError:
+        raise DataError(
+            f"{path.name} needs a package that is not installed", where=shown(path),
+            do="install it: pip install scipy (see requirements.txt)",
+        ) from None  # fmt: skip
     with reading(path):
         try:
             y = loadmat(path, variable_names=["y"])["y"].reshape(-1).astype(np.int64) % 10

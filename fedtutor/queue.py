@@ -7,8 +7,8 @@
 `data/queue.toml` names the runs: every table of a paper is rows x columns x seeds, with a value,
 and minutes and gigabytes on a GPU: estimates until something was measured. Results lie where
 `evidence.result_path` has them. Here is what the manifest says and what is open; `working.py` plays
-runs, `packing.py` packs images. Nothing imports a notebook: torch, torchvision, numpy, pandas and
-scikit-learn are enough.
+runs, `packing.py` packs images. Nothing imports a notebook: torch, torchvision and pandas, with
+what they bring along (numpy, Pillow, filelock), are enough; SVHN's own .mat files need SciPy, too.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ import statistics
 import tomllib
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -31,11 +31,11 @@ from .storage import ROOT, load_json, shown
 
 MANIFEST = ROOT / "data" / "queue.toml"
 TABLE = {"name": str, "paper": str, "recipe": str, "rows": list, "value": float, "tables": list,
-         "claims": list, "profile": str, "scenario": str, "seeds": list, "columns": list,
-         "overrides": dict, "note": str}  # fmt: skip
-ROW = {"row": str, "method": str, "minutes": float, "gb": float, "first": float, "value": float,
-       "overrides": dict}  # fmt: skip
-COLUMN = {"column": str, "scenario": str, "overrides": dict, "times": float}
+         "claims": list, "profile": str, "scenario": str, "instead_of": str, "seeds": list,
+         "columns": list, "overrides": dict, "last": int, "note": str}  # fmt: skip
+ROW = {"row": str, "method": str, "minutes": float, "gb": float, "first": float, "parts": int,
+       "value": float, "before": bool, "overrides": dict}  # fmt: skip
+COLUMN = {"column": str, "scenario": str, "overrides": dict, "times": float, "paper": dict}
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,14 @@ class Run:
     minutes: float  # on a GPU, alone; an estimate until a result of another seed is there
     gb: float  # on the GPU
     first: float  # minutes until round 1 begins, such as pretraining; part of `minutes`
+    parts: int  # pieces of `first` that are kept one by one, so that it may be interrupted
     number: int  # place in the manifest
+    own: dict = field(default_factory=dict)  # what the paper's row and column change
+    instead_of: str = ""  # the paper's scenario, where this is another one
+    last: int = 1  # so many of the last tested rounds are averaged
+    before: bool = False  # the row is the state before round 1
+    note: str = ""
+    manifest: Path = MANIFEST
 
     @property
     def name(self) -> str:
@@ -83,13 +90,13 @@ class Run:
         return (self.minutes - self.first) / self.recipe.settings.rounds
 
     def needs(self, kept) -> float:
-        """Minutes without which it is not worth starting: to the end of its next round.
+        """Minutes without which it is not worth starting: to the end of its next round or part.
 
         A run whose checkpoints are too large has to be played in one go.
         """
         if (note := self.state(kept) / "too-large.json").exists():
             return load_json(note)["minutes"]
-        return (0 if self.played(kept) else self.first) + self.round_minutes()
+        return (0 if self.played(kept) else self.first / self.parts) + self.round_minutes()
 
     def left(self, kept) -> float:
         """Minutes until it is done."""
@@ -122,20 +129,21 @@ def load(path: Path = MANIFEST) -> list[Run]:
             row = _typed(row, ROW, ("row", "method", "minutes", "gb"), where)
             for column in table.get("columns", [{}]):
                 column = _typed(column, COLUMN, (), where)
-                runs += _runs(table, row, column, f"{where}, row {row['row']!r}", len(runs))
+                made = _runs(table, row, column, f"{where}, row {row['row']!r}", len(runs))
+                runs += [replace(run, manifest=path) for run in made]
     return runs
 
 
 def _runs(table: dict, row: dict, column: dict, where: str, number: int) -> list[Run]:
-    overrides = {}
-    for part in (table, column, row):
-        overrides |= part.get("overrides", {})
+    own = {**column.get("overrides", {}), **row.get("overrides", {})}
+    overrides = {**table.get("overrides", {}), **own}
     try:
         recipe = recipes.load(
             table["recipe"], profile=table.get("profile", "paper"), overrides=overrides,
             scenario=column.get("scenario", table.get("scenario")),
         )  # fmt: skip
-        choose(recipe.scenario, scenarios.SCENARIOS, kind="scenario", where=where)
+        for name in (recipe.scenario, table.get("instead_of", recipe.scenario)):
+            choose(name, scenarios.SCENARIOS, kind="scenario", where=where)
         choose(row["method"], methods.METHODS, kind="method", where=where)
         choose(row["method"], recipe.methods, kind="method of this recipe", where=where)
     except SettingError as error:
@@ -145,17 +153,24 @@ def _runs(table: dict, row: dict, column: dict, where: str, number: int) -> list
     whole = all(type(seed) is int and seed >= 0 for seed in seeds)
     if not seeds or not whole or len(set(seeds)) < len(seeds):
         raise SettingError(f"seeds = {seeds!r}", where=where, do="give different whole numbers")
+    if (last := table.get("last", 1)) < 1:
+        raise SettingError(f"last = {last}", where=where, do="give how many rounds, from 1")
     minutes, first = row["minutes"] * column.get("times", 1.0), row.get("first", 0.0)
     if not 0 <= first < minutes or row["gb"] <= 0:
         raise SettingError(
             f"minutes = {minutes}, first = {first}, gb = {row['gb']}", where=where,
             do="give minutes above first, first from 0, gb above 0",
         )  # fmt: skip
+    if (parts := row.get("parts", 1)) < 1:
+        raise SettingError(f"parts = {parts}", where=where, do="give at least 1")
     return [Run(
         table=table["name"], paper=table["paper"], tables=tuple(table.get("tables", ())),
         row=row["row"], column=column.get("column", ""), recipe=recipe, method=row["method"],
         seed=seed, value=row.get("value", table["value"]), minutes=minutes, gb=row["gb"],
-        first=first, number=number + place,
+        first=first, parts=parts, number=number + place,
+        own=column.get("paper", {}) | own,
+        instead_of=table.get("instead_of", ""), last=last, before=row.get("before", False),
+        note=table.get("note", ""),
     ) for place, seed in enumerate(seeds)]  # fmt: skip
 
 
@@ -184,10 +199,8 @@ def _require_published(table: dict, row: str, column: str, where: str) -> None:
         choose(claim, known, kind="claim", where=where)
     for key in table.get("tables", []):
         printed = claims.published_table(table["paper"], key)
-        choose(row, set(printed["method"]), kind=f"row of table {key}", where=where)
-        groups = {name.partition("/")[0] for name in printed.columns}
-        if column:
-            choose(column, {*printed.columns, *groups}, kind=f"column of table {key}", where=where)
+        choose(row, set(printed.attrs["rows"]), kind=f"row of table {key}", where=where)
+        claims.columns_of(printed, column)
 
 
 # --- what is done, and what can be done here

@@ -22,9 +22,15 @@ def noisy(channels: int, size: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(channels * size**2), Dropout(0.5))
 
 
+def hidden(channels: int, size: int) -> nn.Module:
+    """Features that are learned: five numbers between -1 and 1."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(channels * size**2, 5), nn.Tanh())
+
+
 NETWORKS = {
     "linear": Architecture(lambda channels, size: nn.Flatten(), "softmax regression", 1),
     "noisy": Architecture(noisy, "the same with batch norm and dropout", 1),
+    "hidden": Architecture(hidden, "one hidden layer", 1),
 }
 
 
@@ -60,15 +66,18 @@ def pixels(*values: int) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.uint8).view(-1, 1, 1, 1).expand(-1, 1, 4, 4).clone()
 
 
-def by_hand(*held: dict[int, tuple]) -> Scenario:
-    """One client per dict of class -> pixel values; a normalized pixel is its value."""
+def by_hand(*held: dict[int, tuple], draw=pixels) -> Scenario:
+    """One client per dict of class -> what `draw` makes images of; a normalized pixel is its value.
+
+    With `pixels` these are pixel values, each of which fills an image.
+    """
     clients = []
     for k, classes in enumerate(held):
         y = torch.tensor([c for c, values in classes.items() for _ in values])
-        x = pixels(*[v for values in classes.values() for v in values])
+        x = draw(*[v for values in classes.values() for v in values])
         clients.append(ClientData(f"c{k}", "all", Images(x, y, source="by hand")))
     return Scenario(
-        name="by hand", title="filled squares", num_classes=3, clients=tuple(clients),
+        name="by hand", title="drawn by hand", num_classes=3, clients=tuple(clients),
         tests={"all": images(9, seed=0)}, public=None, mean=(0.0,), std=(1 / 255,), stand_in=True,
         class_names=("0", "1", "2"),
     )  # fmt: skip

@@ -206,17 +206,6 @@ def test_a_later_call_goes_on(options):
         assert whole["losses"] == half["losses"] + rest["losses"]
 
 
-@pytest.fixture(autouse=True)
-def hidden_layer(monkeypatch):
-    """A network whose features are learned."""
-    network = models.Architecture(
-        lambda c, size: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(c * size**2, 5),
-                                            torch.nn.Tanh()),
-        "one hidden layer", 1,
-    )  # fmt: skip
-    monkeypatch.setitem(models.MODELS, "hidden", network)
-
-
 def test_the_extractor_is_left_as_it_was():
     scenario, network = tiny_scenario(), flat_network(0, "noisy")
     private = scenario.clients[0].private

@@ -21,11 +21,10 @@ from test_methods_fccl import Stop, plain, stop_after
 from test_rounds import NoGlobalRandomness
 from torch import nn
 
-from fedtutor import losses, models, rounds
+from fedtutor import losses, rounds
 from fedtutor.errors import ModelError, SettingError
 from fedtutor.methods import make, parameters
 from fedtutor.methods.prototypes import own_prototypes
-from fedtutor.models import Architecture
 from fedtutor.rounds import run
 from fedtutor.scenarios import Scenario
 
@@ -36,14 +35,6 @@ STRONG = {  # so that a tiny run shows the difference
     "fedcsd": {"mu": 0.5},
 }  # fmt: skip
 OPTIONS = {"models": ["noisy"], "rounds": 4, "momentum": 0.5}
-
-
-@pytest.fixture(autouse=True)
-def hidden_layer(monkeypatch):
-    """A network whose features are learned: two numbers out of 16 pixels."""
-    network = Architecture(lambda c, size: nn.Sequential(nn.Flatten(), nn.Linear(c * size**2, 2)),
-                           "one hidden layer", 1)  # fmt: skip
-    monkeypatch.setitem(models.MODELS, "hidden", network)
 
 
 TWO = by_hand({0: (2, 4), 1: (8,)}, {0: (9,), 1: (1, 3)})  # three images each, nobody has class 2
@@ -525,8 +516,9 @@ def test_distillation_from_the_received_network_by_hand():
     client = fed.clients[0]
     fill(client.model, 0.0)
     fill(client.models["received"], 0.0)
-    client.models["received"].body[1].bias.data = torch.tensor([3.0, 1.0])
-    expected = math.log(3) + 0.5 * (9 + 1) / 2
+    features = torch.tensor([0.6, 0.2, 0.0, 0.0, 0.0])  # of every image; the student's are 0
+    client.models["received"].body[1].bias.data = features.atanh()
+    expected = math.log(3) + 0.5 * (0.36 + 0.04) / 5
     assert local_loss(fed, client) == pytest.approx(expected, rel=1e-6)
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from conftest import (
     assert_same_bits,
+    by_hand,
     federation,
-    images,
     played,
     skewed,
     weights_of,
@@ -23,12 +23,11 @@ from test_losses_fedcsd import (
 )
 
 from fedtutor import losses, rounds
-from fedtutor.datasets import Images
 from fedtutor.errors import SettingError
 from fedtutor.measures import divergence, weight_distance
 from fedtutor.methods import make
 from fedtutor.methods.fedcsd import MASKS, TEACHERS
-from fedtutor.scenarios import ClientData, Scenario
+from fedtutor.scenarios import Scenario
 
 # Three pixels of an image are its three logits: networks that copy them can be followed by hand.
 HELD = (
@@ -39,19 +38,15 @@ LOCAL = ([[4, 1, 0], [0, 4, 0], [0, 0, 0]], [[2, 2, 0], [2, 1, 3], [0, 0, 0]])
 GLOBAL = [[3, 1.5, 0], [1, 2.5, 1.5], [0, 0, 0]]  # their mean over both
 
 
+def three_pixels(*rows: tuple[int, int, int]) -> torch.Tensor:
+    """One black image of 4 x 4 pixels per row, which its first three pixels are."""
+    x = torch.zeros(len(rows), 1, 4, 4, dtype=torch.uint8)
+    x[:, 0, 0, :3] = torch.tensor(rows, dtype=torch.uint8)
+    return x
+
+
 def copied(held=HELD) -> Scenario:
-    clients = []
-    for k, classes in enumerate(held):
-        y = torch.tensor([c for c, rows in classes.items() for _ in rows])
-        x = torch.zeros(len(y), 1, 4, 4, dtype=torch.uint8)
-        x[:, 0, 0, :3] = torch.tensor([r for rows in classes.values() for r in rows],
-                                      dtype=torch.uint8)  # fmt: skip
-        clients.append(ClientData(f"c{k}", "all", Images(x, y, source="by hand")))
-    return Scenario(
-        name="copied", title="pixels are logits", num_classes=3, clients=tuple(clients),
-        tests={"all": images(9, seed=0)}, public=None, mean=(0.0,), std=(1 / 255,), stand_in=True,
-        class_names=("0", "1", "2"),
-    )  # fmt: skip
+    return by_hand(*held, draw=three_pixels)
 
 
 def copy_pixels(network) -> None:

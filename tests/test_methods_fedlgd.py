@@ -18,7 +18,7 @@ from test_losses_fedlgd import contrast_loop, mmd_loop, unit
 from test_methods_fccl import Stop, plain, stop_after
 from test_rounds import NoGlobalRandomness
 
-from fedtutor import losses, models, rounds
+from fedtutor import losses, rounds
 from fedtutor.channel import size
 from fedtutor.distillation import (
     VirtualImages,
@@ -28,7 +28,9 @@ from fedtutor.distillation import (
     virtual_images,
 )
 from fedtutor.errors import SettingError
+from fedtutor.measures import image_passes
 from fedtutor.methods import make
+from fedtutor.methods.fedlgd import client_passes
 from fedtutor.methods.vhl import noise_images
 from fedtutor.randomness import generator
 
@@ -37,16 +39,6 @@ SHORT = {"every": 2, "selected": 2, "local_steps": 3, "global_steps": 3, "global
 CODE = {**SHORT, "reading": "code", "selected_data": "both", "distance": "code",
         "global_init": "statistics", "refine_first": False, "weighting": "uniform"}  # fmt: skip
 VARIANTS = [SHORT, CODE, {**SHORT, "target": "gradient"}, {**SHORT, "regularizer": "mmd"}]
-
-
-@pytest.fixture(autouse=True)
-def hidden_layer(monkeypatch):
-    network = models.Architecture(
-        lambda c, size: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(c * size**2, 5),
-                                            torch.nn.Tanh()),
-        "one hidden layer", 1,
-    )  # fmt: skip
-    monkeypatch.setitem(models.MODELS, "hidden", network)
 
 
 def at_round(fed, last: int):
@@ -184,12 +176,17 @@ def test_the_server_can_begin_with_the_clients_statistics():
 # ----------------------------------------------------------------------------------- the local loss
 
 
-def unselected(parameters, **options):
-    """Round 2 has begun: the clients hold the server's images."""
-    fed = at_round(lgd(parameters, **options), 1)
-    fed.begin_round(2)
+def begun(number: int, parameters, **options):
+    """A round of which the local part comes next."""
+    fed = at_round(lgd(parameters, **options), number - 1)
+    fed.begin_round(number)
     fed.method.collaborate(fed, fed.clients)
     return fed
+
+
+def unselected(parameters, **options):
+    """Round 2 has begun: the clients hold the server's images."""
+    return begun(2, parameters, **options)
 
 
 @pytest.mark.parametrize("parameters", [
@@ -218,17 +215,17 @@ def test_the_local_loss_in_plain_loops(parameters):
     close(method.local_loss(client, x, y).detach(), cross_entropy_loop(z, y) + 0.7 * value, 1e-6)
 
 
-def test_selected_rounds_have_no_regularizer():
-    fed = lgd({"lambda_": 5.0})
-    rounds.prepare(fed)
-    fed.method.start(fed)
-    fed.begin_round(1)
-    fed.method.collaborate(fed, fed.clients)
+def assert_loss_is_cross_entropy(fed) -> None:
+    """Of all virtual images of the first client, bit for bit."""
     client = fed.clients[0]
     data = fed.method.local_data(client)
     x = fed.scenario.inputs(data.x)
-    plain_loss = losses.cross_entropy(client.model(x), data.y)
-    assert torch.equal(fed.method.local_loss(client, x, data.y), plain_loss)
+    expected = losses.cross_entropy(client.model(x), data.y)
+    assert torch.equal(fed.method.local_loss(client, x, data.y), expected)
+
+
+def test_selected_rounds_have_no_regularizer():
+    assert_loss_is_cross_entropy(begun(1, {"lambda_": 5.0}))
 
 
 # ---------------------------------------------------------------------------------- limits, options
@@ -254,12 +251,7 @@ def test_no_steps_leave_all_virtual_images_where_they_begin():
 
 
 def test_lambda_0_leaves_cross_entropy_on_all_virtual_images():
-    fed = unselected({"lambda_": 0.0})
-    client = fed.clients[0]
-    data = fed.method.local_data(client)
-    x = fed.scenario.inputs(data.x)
-    expected = losses.cross_entropy(client.model(x), data.y)
-    assert torch.equal(fed.method.local_loss(client, x, data.y), expected)
+    assert_loss_is_cross_entropy(unselected({"lambda_": 0.0}))
 
 
 def test_every_option_changes_the_result():
@@ -482,3 +474,20 @@ def test_classes_that_a_client_lacks_do_no_harm():
 def test_wrong_parameters_of_vhl_are_refused(changes, message):
     with pytest.raises(SettingError, match=message):
         make("vhl", **changes)
+
+
+@pytest.mark.parametrize("batch, selected", [(3, 2), (2, 1), (1, 0)])
+def test_the_work_of_a_client_is_what_passes_its_networks(batch, selected):
+    fed = federation("fedlgd", parameters={**SHORT, "selected": selected, "reading": "code",
+                     "global_steps": 0}, models=["hidden"], rounds=4, batch_size=5,
+                     virtual_batch=batch, local_epochs=1, **ON)  # fmt: skip
+    with image_passes() as seen:
+        rounds.run(fed)
+    classes = fed.scenario.num_classes
+    anchors = classes * SHORT["global_ipc"]
+    said = [client_passes(len(c.private), classes=classes, ipc=2, anchors=anchors, rounds=4,
+                          batch_size=5, real=batch, first=3, selected=selected,
+                          refine=3) for c in fed.clients]  # fmt: skip
+    tests = 5 * sum(map(len, fed.scenario.tests.values()))
+    assert sum(seen[True]) == sum(n["pixels"] + n["weights"] for n in said)
+    assert sum(seen[False]) == tests + sum(n["compared"] for n in said)

@@ -18,13 +18,11 @@ from test_losses_fccl import close, cross_entropy_loop
 from test_losses_repshare import discriminator_loop, distance_loop
 from test_methods_fccl import Stop, plain, stop_after
 from test_rounds import NoGlobalRandomness
-from torch import nn
 
-from fedtutor import losses, models
+from fedtutor import losses
 from fedtutor.errors import ModelError, SettingError
 from fedtutor.methods import make
 from fedtutor.methods.repshare import DRAWS, FIRST, READINGS, TOPOLOGIES
-from fedtutor.models import Architecture
 from fedtutor.rounds import run
 from fedtutor.scenarios import Scenario
 
@@ -39,17 +37,6 @@ VARIANTS = [
     ("fd", FD_AS_BASELINE),
 ]  # fmt: skip
 OPTIONS = {"models": ["noisy"], "rounds": 4, "lr": 0.01, "common_init": False}
-
-
-@pytest.fixture(autouse=True)
-def hidden_layer(monkeypatch):
-    """Networks whose features are learned: three numbers between -1 and 1."""
-
-    def features(channels, size):
-        return nn.Sequential(nn.Flatten(), nn.Linear(channels * size**2, 3), nn.Tanh())
-
-    network = Architecture(features, "one hidden layer", 1)
-    monkeypatch.setitem(models.MODELS, "hidden", network)
 
 
 TWO = by_hand({0: (2, 4), 1: (8,)}, {0: (9,), 1: (1, 3)})  # nobody has class 2
@@ -192,7 +179,7 @@ def test_bytes_are_those_of_the_paper(m):
     """Up (M_up + 1) C d', down (M_down + 1) C d' numbers per client, whatever the network."""
     up, down = m
     fed = played("repshare", parameters={"m_up": up, "m_down": down}, models=["hidden"], rounds=3)
-    c, d, clients = 3, 3, 3
+    c, d, clients = 3, 5, 3
     for round_ in (2, 3):
         sent = bytes_of(fed, round_)
         assert sent["up", "means"] == (clients * c * d * 4, clients)

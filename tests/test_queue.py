@@ -1,11 +1,15 @@
 """The paper queue: its manifest, what it finds done, and how it works through the rest."""
 
 import json
+import pickle
+import re
 import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict, replace
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +106,16 @@ def test_the_most_valuable_come_first_and_what_is_shared_once(manifest, places):
     assert order[3].left(places["kept"]) == pytest.approx(0.01)
 
 
+def test_a_long_beginning_that_is_kept_in_parts_needs_the_time_of_one(manifest, places):
+    manifest()
+    text = manifest.path.read_text()
+    longer = text.replace("minutes = 0.03", "minutes = 40.03, first = 40, parts = 80")
+    assert longer != text
+    assert max(run.needs(places["kept"]) for run in manifest(text=longer)) < 0.52
+    whole = longer.replace("parts = 80, ", "")
+    assert max(run.needs(places["kept"]) for run in manifest(text=whole)) > 40
+
+
 @pytest.mark.parametrize("old, new, hint", [
     ('method = "fedavg"', 'method = "fedavgg"', "did you mean 'fedavg'"),
     ('method = "fedavg"', 'method = "fccl"', "unknown method of this recipe 'fccl'"),
@@ -116,6 +130,7 @@ def test_the_most_valuable_come_first_and_what_is_shared_once(manifest, places):
     ("value = 5", 'value = "5"', "give a float"),
     ("value = 5", "", "no 'value'"),
     ("minutes = 0.03, gb = 1 }", "minutes = 0, gb = 1 }", "minutes above first"),
+    ("minutes = 0.03, gb = 1 }", "minutes = 0.03, parts = 0, gb = 1 }", "parts = 0"),
     ('tables = ["XV-inter", "XV-intra"]', "", "no tables and no claims"),
     ('tables = ["XV-inter", "XV-intra"]', 'claims = ["x-1"]', "unknown claim 'x-1'"),
     ("[[table]]", "[[tabel]]", "did you mean 'table'"),
@@ -137,7 +152,7 @@ def test_every_run_of_the_committed_manifest_is_there_to_be_run():
     for run in runs:
         assert run.recipe.profile == "paper" and run.method in run.recipe.methods
         for table in run.tables:
-            assert run.row in set(published_table(run.paper, table)["method"])
+            assert run.row in published_table(run.paper, table).attrs["rows"]
     first = in_order(runs, Path("nowhere"))[:15]
     assert {(r.method, r.seed) for r in first} == {
         (m, s) for m in ("solo", "fedmd", "rhfl", "fccl", "fccl+") for s in (0, 1, 2)
@@ -146,23 +161,8 @@ def test_every_run_of_the_committed_manifest_is_there_to_be_run():
         ("FCCL+", ("XII-inter", "XII-intra"), "digits-partial")
     }
     assert all(0 < run.needs("nowhere") <= run.minutes for run in runs)
-
-
-def test_nothing_of_a_notebook_is_needed():
-    blocked = ["IPython", "jupyter", "jupyterlab", "papermill", "nbformat", "nbclient", "nbconvert",
-               "ipywidgets", "matplotlib", "seaborn", "mlxtend", "tqdm", "skimage", "nbval",
-               "latex2mathml", "opacus", "lpips"]  # fmt: skip
-    code = f"""
-import sys
-for name in {blocked}:
-    sys.modules[name] = None
-from fedtutor import packing, queue, working
-from fedtutor.__main__ import main
-sys.exit(main(["queue", "--only", "RepShare 1, MNIST: IL", "--results", "nowhere"]))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    assert "9 runs: 0 done" in done.stdout
+    central = {run.path("") for run in runs if run.method == "central"}
+    assert len(central) == 9  # three data sets and seeds: the same for any number of clients
 
 
 # --- one run
@@ -302,6 +302,49 @@ def in_processes(manifest, tmp_path, monkeypatch):
 
     yield write
     queue._absent.cache_clear()
+
+
+def beyond(*names: str) -> list[str]:
+    """Modules that pip would not have installed along with these packages."""
+
+    def normal(name: str) -> str:
+        return re.sub(r"[-_.]+", "-", name).lower()
+
+    allowed, waiting = {"fedtutor"}, [(name, False) for name in names]
+    while waiting:
+        name, extras = waiting.pop()
+        if normal(name) not in allowed:
+            allowed.add(normal(name))
+            with suppress(metadata.PackageNotFoundError):  # one for another platform
+                waiting += [(re.match(r"[\w.-]+", line).group(), "[" in line)
+                            for line in metadata.requires(name) or []
+                            if extras or "extra ==" not in line]  # fmt: skip
+    return sorted(module for module, owners in metadata.packages_distributions().items()
+                  if not allowed & {*map(normal, owners)})  # fmt: skip
+
+
+def test_nothing_is_needed_but_what_the_docstring_names(in_processes, tmp_path):
+    """The list, packed images and a run, while no other package can be imported."""
+    assert "torch, torchvision and pandas, with" in " ".join(queue.__doc__.split())
+    blocked = beyond("torch", "torchvision", "pandas")
+    assert {"pytest", "IPython", "matplotlib", "sklearn", "scipy", "tqdm"} <= {*blocked}
+    run = in_processes(1)[0]
+    code = f"""
+import os, pickle, sys
+for name in {blocked}:
+    sys.modules[name] = None
+from fedtutor import packing, working
+from fedtutor.__main__ import main
+assert main(["queue", "--only", "RepShare 1, MNIST: IL", "--results", "nowhere"]) == 0
+run, out = pickle.loads({pickle.dumps(run)}), {str(tmp_path)!r}
+packing.pack([run], out + "/packed")
+os.environ["FEDTUTOR_DATA"] = out + "/packed"
+print(working.play(run, results=out + "/results", kept=out + "/kept"))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "9 runs: 0 done" in done.stdout and "done in" in done.stdout
+    assert run.path(tmp_path / "results").exists()
 
 
 def test_two_at_once_are_the_same_as_one_after_the_other(in_processes, places, tmp_path):

@@ -1,5 +1,6 @@
 """Committed results: every file can be read, and still is what its recipe says today."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,13 @@ def test_a_committed_result_is_that_of_its_recipe(path: Path):
     )
     assert evidence.result_path(recipe, r.method, r.seed) == path
     assert evidence.recorded(recipe, r.method, r.seed) == r, "its recipe has changed: run it again"
+
+
+def test_every_folder_of_results_has_its_row():
+    readme = (evidence.RESULTS / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(.+?)` \| .+ \|$", readme, flags=re.MULTILINE)
+    folders = {path.parent.relative_to(evidence.RESULTS).as_posix() for path in FILES}
+    assert sorted(rows) == sorted(folders)
 
 
 def test_data_of_committed_results_are_those_of_today():

@@ -2,6 +2,7 @@ import io
 import os
 import shutil
 import socket
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -134,6 +135,13 @@ def test_svhn_and_synth_digits(data):
         taken = open_set(name, split).take(size=32)
         assert np.array_equal(taken.x.permute(0, 2, 3, 1).numpy(), images)
         assert taken.y.tolist() == labels.tolist()
+
+
+def test_without_scipy_a_mat_file_is_one_clear_error(data, monkeypatch):
+    trees.mat(data, "train_32x32.mat", trees.pixels(20, 32, 32, 3), trees.ten())
+    monkeypatch.setitem(sys.modules, "scipy.io", None)
+    with pytest.raises(DataError, match=r"train_32x32\.mat needs a package.*\n.*\n.*scipy"):
+        open_set("svhn", "train")
 
 
 def test_cifar(data):
