@@ -385,7 +385,6 @@ MODELS: dict[str, Architecture] = {
     "resnet18_repshare": Architecture(resnet18_repshare, "RepShare Sec. 4, CIFAR-10", 16),
     "convnet": convnet(),
     "small_convnet": Architecture(convnet(width=16).features, "ours, quick profile of FedLGD", 8),
-    "middle_convnet": Architecture(convnet(width=64).features, "ours, notebook 06", 8),
     "simple_cnn": Architecture(simple_cnn, "MOON code; FedCSD Sec. V-A, FEMNIST", 16),
     "simple_cnn_moon": Architecture(simple_cnn_moon, "MOON code, with projection head", 16),
     "alexnet_bn": Architecture(alexnet_bn, "FedCSD Sec. V-A; FedBN code, 256x256", 63),

@@ -108,13 +108,38 @@ def test_the_truth_costs_nothing_only_in_the_clients_mode():
     assert cost_of_truth(network.eval(), target, x, y) > 0.05
 
 
+SMOOTH = partial(nn.functional.cross_entropy, label_smoothing=0.3)
+
+
 def test_the_truth_costs_nothing_only_with_the_clients_loss():
+    """And the search finds less with another: of a network that has learned a little."""
+    x, y = digits(46)
+    network = network_of()
+    attacks.imitate(network, x[6:], y[6:], epochs=3, batch_size=8, lr=0.1, own=generator("learn"))
+    target = sent(network, x[:6], y[:6], loss=SMOOTH)
+    theirs = partial(attacks.gradient, loss=SMOOTH)
+    assert cost_of_truth(network, target, x[:6], y[:6], theirs) < 1e-6
+    assert cost_of_truth(network, target, x[:6], y[:6]) > 0.02
+    one = sent(network, x[:1], y[:1], loss=SMOOTH)
+    right, wrong = (
+        quality_of(attacks.invert(network, one, y[:1], mean=MNIST[0], std=MNIST[1], steps=200,
+                                  imitate=imitate), x[:1])
+        for imitate in (theirs, attacks.gradient)
+    )  # fmt: skip
+    assert right > 50 and wrong < right - 20
+
+
+def test_smoothing_only_shortens_the_gradient_where_all_classes_are_equally_likely():
+    """p - smoothed label is then (1 - smoothing)(p - label): the same direction."""
     x, y = digits(6)
     network = network_of()
-    smooth = partial(nn.functional.cross_entropy, label_smoothing=0.5)
-    target = sent(network, x, y, loss=smooth)
-    assert cost_of_truth(network, target, x, y, partial(attacks.gradient, loss=smooth)) < 1e-6
-    assert cost_of_truth(network, target, x, y) > 1e-5  # it turns the gradient little
+    with torch.no_grad():
+        for weight in network.classifier.parameters():
+            weight.mul_(1e-4)
+    plain, smooth = sent(network, x, y), sent(network, x, y, loss=SMOOTH)
+    assert float(attacks.cosine_cost(smooth, plain)) < 1e-6
+    ratio = smooth[-1].norm() / plain[-1].norm()
+    assert float(ratio) == pytest.approx(0.7, abs=1e-3)
 
 
 def test_the_truth_costs_nothing_only_with_the_weights_of_that_round():
@@ -142,6 +167,18 @@ def test_several_steps_need_their_own_imitation():
     one = attacks.local_steps(network, x, y, lr=0.1, batch_size=6)
     for a, b in zip(one, attacks.gradient(network, x, y), strict=True):
         assert torch.allclose(a, 0.1 * b, atol=1e-7)
+
+
+def test_one_digit_is_found_in_an_update_of_several_steps():
+    """With the way of the same steps; taken for one gradient, less of it."""
+    x, y = digits(1)
+    network = network_of()
+    steps = partial(attacks.local_steps, lr=0.1, batch_size=1, epochs=5)
+    target = [t.detach() for t in steps(network, x, y)]
+    right, wrong = (quality_of(attacks.invert(network, target, y, mean=MNIST[0], std=MNIST[1],
+                                              steps=200, imitate=imitate), x)
+                    for imitate in (steps, attacks.gradient))  # fmt: skip
+    assert right > 25 and wrong < right - 10
 
 
 # ------------------------------------------------------------------------------------- labels
@@ -177,7 +214,7 @@ def one_and_eight():
     network = network_of()
     return x, y, network, {
         n: attacks.invert(network, sent(network, x[:n], y[:n]), y[:n], mean=MNIST[0],
-                          std=MNIST[1], steps=400) for n in (1, 8)}  # fmt: skip
+                          std=MNIST[1], steps=200) for n in (1, 8)}  # fmt: skip
 
 
 def test_one_digit_is_found_and_eight_are_blurred(one_and_eight):
@@ -289,6 +326,22 @@ def test_lpips_says_what_is_missing(monkeypatch, tmp_path):
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / quality.BACKBONE).touch()
     assert attacks.lpips_missing() == ""
+
+
+def test_lpips_joins_the_measures_where_its_weights_are(monkeypatch):
+    """By the library, its own small layers and an AlexNet that was never trained."""
+    import torchvision
+
+    lpips = pytest.importorskip("lpips")
+    untrained = torchvision.models.AlexNet
+    torch.manual_seed(0)
+    monkeypatch.setattr(lpips.pretrained_networks.tv, "alexnet", lambda **_: untrained())
+    monkeypatch.setattr(quality, "lpips_missing", lambda: "")
+    x = torch.rand(3, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    near, far = (x + a * torch.randn(x.shape, generator=generator("far")) for a in (0.01, 0.5))
+    found = [attacks.qualities(v.clamp(0, 1), x)["LPIPS"] for v in (x, near, far)]
+    assert found[0].tolist() == [0, 0, 0] and found[0].dtype == torch.float64
+    assert (found[0] < found[1]).all() and (found[1] < found[2]).all()
 
 
 # --------------------------------------------------------------------------- private gradients

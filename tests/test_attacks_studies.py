@@ -5,39 +5,119 @@ import json
 
 import pytest
 import torch
+from conftest import tiny_scenario
 
-from fedtutor import attacks
-from fedtutor.attacks import committed, studies
+from fedtutor import attacks, scenarios
+from fedtutor.__main__ import main
+from fedtutor.attacks import committed, listed, studies
 from fedtutor.channel import Message
-from fedtutor.errors import SettingError
+from fedtutor.errors import DataError, SettingError
 
-NAMES = [*studies.STUDIES, *studies.QUEUED]
+LISTS = listed.STUDIES | {row["name"]: (row["function"], row["options"])
+                          for row in listed.waiting()}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", LISTS)
 def test_every_study_has_the_options_of_its_function(name):
-    function, options = {**studies.STUDIES, **studies.QUEUED}[name][:2]
+    function, options = LISTS[name]
     inspect.signature(function).bind(**options)
     json.dumps(options)
 
 
-@pytest.mark.parametrize("name", studies.STUDIES)
+@pytest.mark.parametrize("name", listed.STUDIES)
 def test_what_is_committed_is_read_and_not_computed(name, monkeypatch):
-    if not (committed.FOLDER / f"{name}.json").exists():
-        pytest.skip(f"{name} is not committed")
-    function, options = studies.STUDIES[name]
+    function, options = listed.STUDIES[name]
 
     def refuse(**_):
         raise AssertionError(f"{name} would be computed: its setting has changed")
 
     refuse.__name__ = function.__name__
-    monkeypatch.setitem(studies.STUDIES, name, (refuse, options))
-    assert studies.study(name)
+    monkeypatch.setitem(listed.STUDIES, name, (refuse, options))
+    assert listed.study(name)
+
+
+def test_every_committed_file_is_of_a_list():
+    assert {path.stem for path in committed.FOLDER.glob("*.json")} <= set(LISTS)
 
 
 def test_an_unknown_study_is_one_clear_error():
     with pytest.raises(SettingError, match="unknown study"):
-        studies.study("figure-7")
+        listed.study("figure-7")
+
+
+# ------------------------------------------------------------------------------ what waits
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """Three studies that wait, and a folder of their own; the names that were computed."""
+    played = []
+
+    def count(*, size, threads=1, device="cpu"):
+        if size > 2:
+            raise DataError("no images", where="here", do="fetch them")
+        played.append((size, threads, device))
+        return {"size": size}
+
+    text = "".join(
+        f'[[study]]\nname = "toy-{size}"\nlike = "toy"\nvalue = {size}\nminutes = {minutes}\n'
+        f'device = "{device}"\noptions = {{ size = {size} }}\n'
+        for size, minutes, device in ((1, 2, "cpu"), (2, 4, "cpu"), (3, 1, "cpu"), (4, 1, "cuda"))
+    )
+    (tmp_path / "queue.toml").write_text(text)
+    monkeypatch.setattr(listed, "STUDIES", {"toy": (count, {"size": 0})})
+    monkeypatch.setattr(listed, "waiting", lambda: _waiting(tmp_path / "queue.toml"))
+    monkeypatch.setattr(
+        listed,
+        "queued",
+        lambda: [{"done": (tmp_path / f"{row['name']}.json").exists()} for row in listed.waiting()],
+    )
+    monkeypatch.setattr(committed, "FOLDER", tmp_path)
+    return played
+
+
+_waiting = listed.waiting
+
+
+def test_the_most_valuable_that_fit_are_played_and_kept(toy, tmp_path):
+    said = []
+    assert listed.work(minutes=5, say=said.append) == ["toy-2", "toy-1"]
+    assert toy == [(2, 1, "cpu"), (1, 1, "cpu")]
+    assert json.loads((tmp_path / "toy-2.json").read_text())["numbers"] == {"size": 2}
+    assert any("toy-4: left, it is for cuda" in line for line in said)
+    assert any("toy-3: left, no images" in line for line in said)
+    assert listed.work(minutes=5, say=said.append) == []
+
+
+def test_what_does_not_fit_is_named_and_what_is_asked_for_is_played(toy):
+    said = []
+    assert listed.work(minutes=3, say=said.append) == ["toy-1"]
+    assert any("toy-2: left, it needs about 4 minutes" in line for line in said)
+    assert listed.work(minutes=0.1, only="toy", threads=2, say=said.append) == ["toy"]
+    assert toy[-1] == (0, 2, "cpu")
+
+
+@pytest.mark.parametrize("old, new, words", [
+    ('like = "toy"', 'like = "tox"', "unknown study"),
+    ("minutes = 2", 'minutes = "2"', "minutes = '2'"),
+    ("minutes = 2\n", "", "no minutes"),
+    ("value = 1", "worth = 1", "unknown key"),
+])  # fmt: skip
+def test_a_wrong_queue_is_one_clear_error(old, new, words, toy, tmp_path):
+    path = tmp_path / "queue.toml"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(SettingError, match=words):
+        _waiting(path)
+
+
+def test_the_command_lists_what_waits_and_plays_what_fits(capsys):
+    assert main(["queue", "attacks", "--minutes", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert all(row["name"] in printed for row in listed.waiting()) and "0 played" in printed
+
+
+# ------------------------------------------------------------------------- small runs of them
 
 
 def test_the_client_sends_its_weights_and_nothing_of_its_images():
@@ -53,7 +133,47 @@ def test_shadow_clients_give_the_same_bits_for_any_number_of_threads():
     one, two = (studies.likelihood(**few, threads=threads) for threads in (1, 2))
     assert one == two
     assert one.keys() == {"accuracy", "lira", "offline", "threshold"}
-    assert len(one["lira"]["curve"][0]) == len(studies.RATES)
+    assert one["lira"].keys() == {"auc", "tpr"}
+
+
+def test_a_tenth_of_a_percent_is_said_only_of_ten_thousand_others():
+    own = torch.Generator().manual_seed(0)
+    for others, more in ((9_999, set()), (10_000, {"tpr 0.1 %"})):
+        member = torch.arange(100 + others) < 100
+        found = studies.summary([(torch.rand(len(member), generator=own) + member, member)])
+        assert found.keys() == {"auc", "tpr", "curve"} | more
+        assert len(found["curve"][0]) == len(studies.RATES)
+
+
+def test_fig_6_attacks_whom_it_is_told_to(monkeypatch):
+    """All clients take part, one is attacked, rounds beyond the last are left out."""
+    seen = []
+    tiny = tiny_scenario(count=40, public=False)
+    monkeypatch.setattr(scenarios, "build", lambda *_, **__: tiny)
+    whole = studies.overheard
+
+    def overheard(data, *given, **options):
+        seen.append(len(data.clients))
+        return whole(data, *given, **options)
+
+    def counted(pairs):
+        return {"members": [int(m.sum()) for _, m in pairs],
+                "others": [int((~m).sum()) for _, m in pairs]}  # fmt: skip
+
+    monkeypatch.setattr(studies, "overheard", overheard)
+    monkeypatch.setattr(studies, "summary", counted)
+    options = {"seeds": [0], "scenario": "digits-mini", "clients": ["domain1", "elsewhere"],
+               "variants": {"FedAvg": ["fedavg", {"local_epochs": 1}]}, "moments": [1, 2, 9],
+               "settings": {"rounds": 2, "models": ["linear"], "eval_every": 2}}  # fmt: skip
+    found = [studies.figure_six(**options, **more) for more in
+             ({}, {"everyone": True}, {"everyone": True, "most": 20})]  # fmt: skip
+    assert seen == [1, len(tiny.clients), len(tiny.clients)]
+    for one in found:
+        assert one["FedAvg"].keys() == {"domain1"}
+        assert one["FedAvg"]["domain1"]["up"].keys() == {"1", "2"}
+    up = [one["FedAvg"]["domain1"]["up"]["2"] for one in found]
+    assert up[0]["members"] == up[1]["members"] == [43] and up[2]["members"] == [20]
+    assert up[2]["others"] == [20] and len(up[2]["accuracy"]) == 1
 
 
 def test_both_sides_of_a_pair_of_pictures():

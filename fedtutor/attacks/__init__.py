@@ -4,7 +4,8 @@ record.py      what an attacker holds: recorded messages, and nothing else
 membership.py  was this image a training image? likelihood ratios, gradients, means
 inversion.py   which images have this gradient?
 quality.py     how close is a reconstruction?
-kept.py        results of long attacks, kept as JSON
+studies.py     the long experiments of notebook 06, client's and attacker's side
+committed.py   what they found, kept as JSON in data/attacks
 """
 
 from .committed import kept

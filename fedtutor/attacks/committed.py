@@ -17,14 +17,15 @@ FOLDER = ROOT / "data" / "attacks"
 PARTS = {"format", "name", "setting", "environment", "cpu_seconds", "numbers"}
 
 
-def kept(name: str, setting: dict, compute: Callable, *, folder: Path = FOLDER,
-         recompute: bool = False) -> dict:  # fmt: skip
+def kept(name: str, setting: dict, compute: Callable, *, folder: Path | None = None,
+         recompute: bool = False, keep: bool = False) -> dict:  # fmt: skip
     """The numbers in the file `name`, if they are of this `setting`; else what `compute()` returns.
 
-    Both are plain values, ready for JSON. What was computed is kept where the environment variable
-    FEDTUTOR_RECORD is set. Raises `StorageError` for a damaged file.
+    Both are plain values, ready for JSON. What was computed is kept with `keep`, and where the
+    environment variable FEDTUTOR_RECORD is set; in `folder`, else `FOLDER`. Raises `StorageError`
+    for a damaged file.
     """
-    path = Path(folder) / f"{name}.json"
+    path = Path(folder or FOLDER) / f"{name}.json"
     setting = json.loads(json.dumps(setting))
     if path.exists() and not recompute:
         value = load_json(path)
@@ -34,7 +35,7 @@ def kept(name: str, setting: dict, compute: Callable, *, folder: Path = FOLDER,
             return value["numbers"]
     began = time.process_time()
     numbers = compute()
-    if os.environ.get("FEDTUTOR_RECORD"):
+    if keep or os.environ.get("FEDTUTOR_RECORD"):
         _save(path, name, setting, numbers, time.process_time() - began)
     return json.loads(json.dumps(numbers))
 

@@ -2,12 +2,9 @@
 
 Each function plays both sides. The client's side is a federation whose channel is recorded; the
 attacker's side gets the recorded messages, candidate images and what is common knowledge. Returns
-plain numbers for `kept`. `python -m fedtutor.attacks.studies` lists what is queued: more shadow
-networks, and CIFAR-10; with a name it runs that and writes `data/attacks/<name>.json`.
+plain numbers for `kept`. Which of them at which settings stands in `listed.py`.
 """
 
-import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,19 +13,19 @@ import numpy as np
 import torch
 from torch.nn.functional import log_softmax
 
-from .. import datasets, evidence, losses, methods, models, privacy, recipes, scenarios
+from .. import datasets, losses, methods, models, privacy, recipes, scenarios
 from ..benchmarks import HALF
 from ..datasets import Images
 from ..distillation import prepare
-from ..errors import choose
 from ..federation import Federation
+from ..measures import accuracy
 from ..methods.fedavg import FedAvg
 from ..randomness import generator
 from ..rounds import run
 from ..scenarios import IMAGENET, ClientData, Scenario
 from ..settings import Settings
 from ..sources import open_set
-from . import committed, inversion, membership, quality, record
+from . import inversion, membership, quality, record
 
 RATES = [float(f"{10 ** (k / 8):.4g}") for k in range(-20, 1)]  # false positives of a stored curve
 OVERFIT = {"models": ["small_cnn"], "rounds": 1, "local_epochs": 12, "batch_size": 32, "lr": 0.01,
@@ -74,14 +71,21 @@ def alone(images: Images, others: Images, norm: tuple) -> Scenario:
     )  # fmt: skip
 
 
+def only(scenario: Scenario, clients: Sequence[str]) -> Scenario:
+    """`scenario` with these clients alone, and their test sets."""
+    kept = tuple(client for client in scenario.clients if client.id in clients)
+    return replace(scenario, clients=kept, tests={c.domain: scenario.tests[c.domain] for c in kept})
+
+
 def overheard(scenario: Scenario, method, *, seed: int, artifacts=None, keep: bool = False,
-              **settings):  # fmt: skip
+              device="cpu", threads: int = 1, **settings):  # fmt: skip
     """Run `method` (its name, or one that is made) and return what crossed.
 
     With `keep`, the federation too: for whoever checks an attack, never for the attacker.
     """
     made = methods.make(method) if isinstance(method, str) else method
-    fed = Federation(scenario, made, Settings(**settings), seed=seed, artifacts=artifacts)
+    fed = Federation(scenario, made, Settings(**settings), seed=seed, artifacts=artifacts,
+                     device=device, threads=threads)  # fmt: skip
     run(fed)
     return (fed.channel.messages, fed) if keep else fed.channel.messages
 
@@ -90,12 +94,14 @@ def overheard(scenario: Scenario, method, *, seed: int, artifacts=None, keep: bo
 
 
 def likelihood(*, pool: str, networks: int, targets: int, private: dict | None = None,
-               settings: dict | None = None, threads: int = 1) -> dict:  # fmt: skip
+               settings: dict | None = None, curves: bool = False,
+               threads: int = 1) -> dict:  # fmt: skip
     """LiRA on what a client uploads in round 1; the attacker repeats all that the client did.
 
     Half of `pool` are members, drawn anew for each target. `private`: clip and noise of DP-SGD;
     `settings`: changes of `OVERFIT`. Every shadow network is a client that the attacker plays, so
-    it knows the defense. Returns one number per target, and the curves at `RATES`.
+    it knows the defense. Returns one number per target. Found is what `membership.tpr_at` says at
+    1 %, and at 0.1 % where enough others are there; with `curves`, the curves at `RATES`, too.
     """
     images, mean, std = pool_of(pool)
     scenario = alone(images, images[:1], (mean, std))
@@ -127,14 +133,19 @@ def likelihood(*, pool: str, networks: int, targets: int, private: dict | None =
             rows[name].append((scores, member))
         rows["threshold"].append((target[:, 0], member))
     accuracy = [float(own[k, ~halves[k], 1].mean()) for k in range(targets)]
-    return {"accuracy": accuracy} | {name: summary(pairs) for name, pairs in rows.items()}
+    return {"accuracy": accuracy} | {name: summary(pairs, curves) for name, pairs in rows.items()}
 
 
-def summary(pairs: Sequence[tuple]) -> dict:
+def summary(pairs: Sequence[tuple], curves: bool = True) -> dict:
     """AUC, TPR at 1 % false positives and the curve: lists with one entry per attack."""
-    curves = [np.interp(RATES, *membership.roc(*pair)).round(4).tolist() for pair in pairs]
-    return {"auc": [membership.auc(*pair) for pair in pairs],
-            "tpr": [membership.tpr_at(*pair) for pair in pairs], "curve": curves}  # fmt: skip
+    found = {"auc": [membership.auc(*pair) for pair in pairs],
+             "tpr": [membership.tpr_at(*pair) for pair in pairs]}  # fmt: skip
+    if min(int((~member).sum()) for _, member in pairs) >= 10_000:
+        found["tpr 0.1 %"] = [membership.tpr_at(*pair, 0.001) for pair in pairs]
+    if curves:
+        found["curve"] = [np.interp(RATES, *membership.roc(*pair)).round(4).tolist()
+                          for pair in pairs]  # fmt: skip
+    return found
 
 
 def _network(settings: dict, scenario: Scenario):
@@ -148,35 +159,44 @@ def _network(settings: dict, scenario: Scenario):
 
 
 def figure_six(*, seeds: Sequence[int], scenario: str, clients: Sequence[str], variants: dict,
-               moments: Sequence[int], settings: dict, profile: str = "quick") -> dict:  # fmt: skip
+               moments: Sequence[int], settings: dict, profile: str = "quick",
+               everyone: bool = False, most: int | None = None, device="cpu",
+               threads: int = 1) -> dict:  # fmt: skip
     """Gradients of single images under the server's network, and kernels; variant by variant.
 
     `variants`: words -> [method, changes of the recipe `attacks`]. `moments`: rounds whose weights
-    are attacked, "down" (what the server sent) and "up" (what the client sent). Members are a
-    client's private images, the others are its test images. Of the scenario only `clients` take
-    part. Returns words -> client -> "down" or "up" -> round -> summary, and accuracies beside.
+    are attacked, "down" (what the server sent) and "up" (what the client sent); those beyond the
+    last round are left out. Members are a client's private images, the others are its test images.
+    Attacked are `clients`, as far as the scenario has them, and `most` of their members and others;
+    they alone take part, or `everyone`.
+    Returns words -> client -> "down" or "up" -> round -> summary, and accuracies beside.
     """
     found, artifacts = {}, {}
     for words, (method, changes) in variants.items():
         rows = found[words] = {}
         for seed in seeds:
-            kept = {"record": {"names": ["weights"], "rounds": list(moments)}}
             recipe = recipes.load("attacks", profile=profile, scenario=scenario,
-                                  overrides={**settings, **kept, **changes})  # fmt: skip
+                                  overrides={**changes, **settings})  # fmt: skip
+            asked = [moment for moment in moments if moment <= recipe.settings.rounds]
             data = scenarios.build(recipe.scenario, **recipe.scenario_options)
-            data = replace(data, clients=tuple(c for c in data.clients if c.id in clients),
-                           tests={name: data.tests[name] for name in clients})  # fmt: skip
+            attacked = [c for c in data.clients if c.id in clients]
+            if not everyone:
+                data = only(data, [c.id for c in attacked])
             made = methods.make(method, **recipe.methods[method])
-            messages = overheard(data, made, seed=seed, artifacts=artifacts,
-                                 **vars(recipe.settings))  # fmt: skip
-            network = _network(vars(recipe.settings), data)
+            kept = {"names": ["weights"], "rounds": asked, "clients": [c.id for c in attacked]}
+            options = {**vars(recipe.settings), "record": kept}
+            messages = overheard(data, made, seed=seed, artifacts=artifacts, device=device,
+                                 threads=threads, **options)  # fmt: skip
+            network, data = _network(options, data).to(device), data.to(device)
             for client in data.clients:
+                if client.id not in kept["clients"]:
+                    continue
                 for way in ("down", "up"):
-                    for moment in moments:
+                    for moment in asked:
                         state = record.crossed(messages, "weights", client=client.id,
                                                round_=moment, way=way)  # fmt: skip
                         one = _gradient_attack(record.with_weights(network, state), data,
-                                               client, seed)  # fmt: skip
+                                               client, seed, most)  # fmt: skip
                         place = rows.setdefault(client.id, {}).setdefault(way, {})
                         place.setdefault(str(moment), []).append(one)
         for places in rows.values():
@@ -187,16 +207,20 @@ def figure_six(*, seeds: Sequence[int], scenario: str, clients: Sequence[str], v
     return found
 
 
-def _gradient_attack(network, data: Scenario, client, seed: int) -> tuple:
+def _gradient_attack(network, data: Scenario, client, seed: int, most: int | None) -> tuple:
     """(scores, member, accuracy on the others)."""
-    test = data.tests[client.domain]
-    x = data.inputs(torch.cat([client.private.x, test.x]))
-    y = torch.cat([client.private.y, test.y])
-    member = torch.arange(len(y)) < len(client.private)
-    scores = membership.kernel_attack(membership.gradient_norms(network, x, y), member, seed=seed)
+    parts = client.private, data.tests[client.domain]
+    if most is not None:
+        draws = [torch.randperm(len(part), generator=generator(seed, "attacked"))[:most]
+                 for part in parts]  # fmt: skip
+        parts = tuple(part[draw.to(part.y.device)] for part, draw in zip(parts, draws, strict=True))
+    x = data.inputs(torch.cat([part.x for part in parts]))
+    y = torch.cat([part.y for part in parts])
+    member = torch.arange(len(y)) < len(parts[0])
+    features = membership.gradient_norms(network, x, y).cpu()
+    scores = membership.kernel_attack(features, member, seed=seed)
     with torch.no_grad():
-        right = network.eval()(x[~member]).argmax(1) == y[~member]
-    return scores, member, float(right.double().mean())
+        return scores, member, accuracy(network.eval(), parts[1], data)
 
 
 # ---------------------------------------------------------------- what each paper sends
@@ -218,9 +242,7 @@ def papers(*, seeds: Sequence[int], clients: Sequence[str], private_size: int,
             recipe = recipes.load("attacks", profile="quick", overrides={
                 **settings, **changes, "scenario.private_size": private_size,
                 "scenario.split_seed": seed})  # fmt: skip
-            data = scenarios.build(recipe.scenario, **recipe.scenario_options)
-            data = replace(data, clients=tuple(c for c in data.clients if c.id in clients),
-                           tests={name: data.tests[name] for name in clients})  # fmt: skip
+            data = only(scenarios.build(recipe.scenario, **recipe.scenario_options), clients)
             kept = replace(recipe.settings, record={"rounds": [recipe.settings.rounds]})
             made = methods.make(method, **recipe.methods[method])
             messages, fed = overheard(data, made, seed=seed, keep=True, **vars(kept))
@@ -387,18 +409,17 @@ def averages(*, seeds: Sequence[int], clients: Sequence[str], private_size: int,
     """RepShare's observations, means of `sizes` images, seen by a curious client.
 
     "auc": size -> one per seed, members of the mean against the client's other images, of which
-    the attacker does not know which is which. "decoded": the share of pixel variance that a linear
+    the attacker does not know which is which. "accuracy": size -> one per seed, of the two clients
+    at home, at the end. "decoded": the share of pixel variance that a linear
     map from the curious client's features explains on the victim's images, before and after.
     """
-    found, decoded = {}, []
+    found, learned, decoded = {}, {}, []
     for seed in seeds:
         for size in sizes:
             recipe = recipes.load("attacks", profile="quick", overrides={
                 "rounds": rounds, "scenario.private_size": private_size, "repshare.n_avg": size,
                 "scenario.split_seed": seed})  # fmt: skip
-            data = scenarios.build(recipe.scenario, **recipe.scenario_options)
-            data = replace(data, clients=tuple(c for c in data.clients if c.id in clients),
-                           tests={name: data.tests[name] for name in clients})  # fmt: skip
+            data = only(scenarios.build(recipe.scenario, **recipe.scenario_options), clients)
             made = methods.make("repshare", **recipe.methods["repshare"])
             options = {**vars(recipe.settings), "record": {"rounds": [rounds]}}
             messages, fed = overheard(data, made, seed=seed, keep=True, **options)
@@ -412,12 +433,14 @@ def averages(*, seeds: Sequence[int], clients: Sequence[str], private_size: int,
             member = _averaged_images(fed, victim, size)
             scores = _in_means(h, y, sent["observations"][0], h_own, test.y)
             found.setdefault(str(size), []).append(membership.auc(scores, member))
+            matrix = fed.history["accuracy"][-1]["matrix"]
+            learned.setdefault(str(size), []).append(float(np.diag(matrix).mean()))
         pixels = [data.inputs(v).flatten(1) for v in (victim.private.x, test.x)]
         first = fed.make().eval()
         with torch.no_grad():
             h_first = [first.features(data.inputs(v)) for v in (victim.private.x, test.x)]
         decoded.append([_explained(*parts, *pixels) for parts in (h_first, (h, h_own))])
-    return {"auc": found, "decoded": decoded}
+    return {"auc": found, "accuracy": learned, "decoded": decoded}
 
 
 def _averaged_images(fed, client, size: int):
@@ -439,7 +462,8 @@ def _explained(h, h_own, x, x_own) -> float:
     return 1 - float((ones[0] @ w - x).square().sum() / (x - x_own.mean(0)).square().sum())
 
 
-def memory(*, seeds: Sequence[int], pool: str, ipc: int, inits: Sequence[str]) -> dict:
+def memory(*, seeds: Sequence[int], pool: str, ipc: int, inits: Sequence[str],
+           settings: dict) -> dict:  # fmt: skip
     """What distilled images remember: FedLGD's local images of half of a pool.
 
     init -> "auc" of nearness to the nearest distilled image as membership score, "private" and
@@ -454,7 +478,7 @@ def memory(*, seeds: Sequence[int], pool: str, ipc: int, inits: Sequence[str]) -
         scenario = alone(images[member], images[~member], (mean, std))
         pixels = quality.unit(scenario.inputs(images.x), mean, std)
         for init in inits:
-            options = {**DISTILLED, "virtual_ipc": ipc, "virtual_init": init,
+            options = {**settings, "virtual_ipc": ipc, "virtual_init": init,
                        "models": ["small_convnet"]}  # fmt: skip
             fed = Federation(scenario, FedAvg(), Settings(**options), seed=seed)
             with fed.workers():
@@ -466,81 +490,3 @@ def memory(*, seeds: Sequence[int], pool: str, ipc: int, inits: Sequence[str]) -
             for name, part in (("private", pixels[member]), ("unseen", pixels[~member])):
                 row[name].append(float(quality.nearest(x, part)[0].median()))
     return found
-
-
-def noisy_means(seeds: Sequence[int] = (0, 1, 2)) -> list[float]:
-    """Points of accuracy by which RepShare with noise (epsilon near 20) is over training alone.
-
-    The committed results of notebook 04b: three clients of the MNIST sample, 60 rounds.
-    """
-    setting = {"scenario.num_clients": 3, "scenario.private_size": 360, "eval_every": 60}
-    noise = {"repshare.reading": "code", "repshare.clip": 5.0, "repshare.noise": 3.0}
-    gains = []
-    for seed in seeds:
-        pair = []
-        for method, changes in (("repshare", noise), ("solo", {})):
-            recipe = recipes.load("repshare", profile="quick", overrides={**setting, **changes})
-            found = evidence.recorded(recipe, method, seed)
-            pair.append((found or evidence.run(recipe, method, seed=seed)).headline["intra"])
-        gains.append(100 * (pair[0] - pair[1]))
-    return gains
-
-
-# ---------------------------------------------------------------- the list of them
-
-FIG6 = {
-    "scenario": "digits-five-partial", "clients": ["synthetic", "mnist_m"],
-    "moments": [1, 2, 5, 10], "settings": {"rounds": 10, "local_epochs": 10},
-    "variants": {"FedAvg": ["fedavg", {}], "FedLGD": ["fedlgd", {"virtual_ipc": 10}],
-                 "FedAvg on virtual images": ["fedavg", {"virtual_ipc": 10}]},
-}  # fmt: skip
-CONVNET = {"models": ["small_convnet"], "lr": 0.1, "momentum": 0.0}
-STREET = {"pool": "street", "networks": 4, "targets": 3, "settings": CONVNET}
-DISTILLED = {"local_epochs": 48, "virtual_ipc": 10, "virtual_steps": 60, "virtual_lr": 30.0,
-             "virtual_batch": 16}  # fmt: skip
-STUDIES = {  # name: function, options; what the notebook reads
-    "figure-6": (figure_six, {"seeds": [0, 1, 2], **FIG6}),
-    "papers": (papers, {"seeds": [0, 1, 2], "clients": ["street", "synthetic"],
-                        "private_size": 200, "settings": {"rounds": 3, "virtual_steps": 30}}),
-    "raw": (likelihood, STREET),
-    "dp": (likelihood, {**STREET, "private": {"clip": 1.0, "noise": 1.0}}),
-    "distilled": (likelihood, {**STREET, "settings": {**CONVNET, **DISTILLED}}),
-    "averages": (averages, {"seeds": [0, 1, 2], "clients": ["street", "synthetic"],
-                            "private_size": 200, "sizes": [1, 3, 10], "rounds": 2}),
-    "memory": (memory, {"seeds": [0, 1, 2], "pool": "street", "ipc": 10,
-                        "inits": ["statistics", "real"]}),
-    "pictures-cifar10": (many_pictures, {"seeds": [0, 1, 2], "pool": "cifar10",
-                                         "network": "plain_cnn"}),
-}  # fmt: skip
-
-
-QUEUED = {  # longer than a reading: function, options, CPU minutes from measured ones
-    "raw-64": (likelihood, {**STREET, "networks": 64, "targets": 5}, 1.9),
-    "dp-64": (likelihood, {**STREET, "networks": 64, "targets": 5,
-                           "private": {"clip": 1.0, "noise": 1.0}}, 4.3),
-    "distilled-64": (likelihood, {**STREET, "networks": 64, "targets": 5,
-                                  "settings": {**CONVNET, **DISTILLED}}, 3.8),
-    "cifar10-16": (likelihood, {"pool": "cifar10", "networks": 16, "targets": 3}, 15.0),
-}  # fmt: skip
-
-
-def queued() -> list[dict]:
-    """name | data | networks | CPU minutes of everything that waits."""
-    return [{"name": name, "data": options["pool"],
-             "networks": options["networks"] + options["targets"], "CPU minutes": minutes}
-            for name, (_, options, minutes) in QUEUED.items()]  # fmt: skip
-
-
-def study(name: str, *, recompute: bool = False) -> dict:
-    """The numbers of a study in `STUDIES` or `QUEUED`: from `data/attacks`, or computed now."""
-    known = STUDIES | {key: entry[:2] for key, entry in QUEUED.items()}
-    function, options = known[choose(name, known, kind="study", where="attacks.study")]
-    return committed.kept(name, {"study": function.__name__, **options},
-                          lambda: function(**options), recompute=recompute)  # fmt: skip
-
-
-if __name__ == "__main__":
-    os.environ["FEDTUTOR_RECORD"] = "1"
-    torch.set_num_threads(1)
-    for name in sys.argv[1:] or STUDIES:
-        print(name, *list(study(name))[:4])
