@@ -76,8 +76,9 @@ EXAMPLES = {
          for name in ("FedAvg", "FedLGD")}, RATES, title="Two panels, two attacks",
     ),
     "against_accuracy": lambda: figures.against_accuracy(
-        {"none": ([0.9, 0.8], [0.3, 0.2]), "noise": ([0.5, 0.4], [0.02, 0.01])},
-        title="Noise costs accuracy", ylabel="members found (%), lower is better", chance=0.01,
+        {words: {"none": ([0.9, 0.8], [0.3, 0.2]), "noise": ([0.5, 0.4], [0.02, 0.01])}
+         for words in ("members found (%)", "area (%)")},
+        title="Noise costs accuracy", chance=(0.01, 0.5), joined=[("none", "noise")],
     ),
     "matrix, four": lambda: figures.matrix(
         {d: np.eye(10) for d in DOMAINS}, title="Identities everywhere", xlabel="class",

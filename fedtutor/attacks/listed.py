@@ -33,6 +33,8 @@ DISTILLED = {"local_epochs": 48, "virtual_ipc": 10, "virtual_steps": 60, "virtua
              "virtual_batch": 16}  # fmt: skip
 DEFENSES = {  # what the client of section 7 does: options of `likelihood`
     "no-defense": {"settings": CONVNET},
+    "stopped-2": {"settings": {**CONVNET, "local_epochs": 2}},
+    "stopped-4": {"settings": {**CONVNET, "local_epochs": 4}},
     "batches": {"settings": BATCHES},
     "clipping": {"settings": CONVNET, "private": {"clip": 1.0, "noise": 0.0}},
     "noise-0.3": {"settings": CONVNET, "private": {"clip": 1.0, "noise": 0.3}},
@@ -44,7 +46,7 @@ DEFENSES = {  # what the client of section 7 does: options of `likelihood`
 STUDIES: dict[str, tuple[Callable, dict]] = {  # what the notebook reads
     "figure-6": (figure_six, {"seeds": [0, 1, 2], **FIG6}),
     "papers": (papers, {**TWO, "settings": {"rounds": 3, "virtual_steps": 30}}),
-    "averages": (averages, {**TWO, "sizes": [1, 3, 10], "rounds": 2}),
+    "averages": (averages, {**TWO, "sizes": [1, 3, 10], "rounds": 10}),
     "memory": (memory, {"seeds": [0, 1, 2], "pool": "street", "ipc": 10,
                         "inits": ["statistics", "real"], "settings": DISTILLED}),
     "pictures-cifar10": (many_pictures, {"seeds": [0, 1, 2], "pool": "cifar10",

@@ -75,38 +75,48 @@ def _shared_legend(figure: Figure, grid) -> None:
 
 @style()
 def against_accuracy(
-    values: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, title: str, ylabel: str,
-    chance: float,
+    panels: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]], *, title: str,
+    chance: Sequence[float], joined: Sequence[Sequence[str]] = (),
 ) -> Figure:  # fmt: skip
     """What a defense costs and what it brings: one point per defense, a small dot per network.
 
-    values: name -> (accuracies [networks], members found [networks]), shares from 0 to 1. `chance`
-    is what guessing finds.
+    panels: what is on the vertical axis -> defense -> (accuracies [networks], that [networks]),
+    shares from 0 to 1; the same defenses in all panels, one above the other. `chance`: what
+    guessing reaches, one per panel. `joined`: each a defense in several strengths, on one line.
     """
-    data, where = {}, "against_accuracy"
-    for name, pair in mapping(values, where=where).items():
-        require(len(pair) == 2, f"{name!r} has no pair", where=where, do="give two lists")
-        accuracy, found = (numbers(v, 1, where=f"{where}, {name}", share=True) for v in pair)
-        same(len(accuracy), len(found), f"networks of {name!r}", where=where)
-        data[name] = (100 * accuracy, 100 * found)
-    figure = canvas(title, height=3.9)
-    axes = figure.subplots()
-    axes.axhline(100 * chance, color=GRAY, lw=1, ls=(0, (4, 3)), label="chance")
-    for name, look in in_order(list(data)).items():
-        accuracy, found = data[name]
-        axes.plot(accuracy, found, ls="", marker="o", ms=3.2, color=look.color, alpha=0.6)
-        axes.errorbar(accuracy.mean(), found.mean(), xerr=float(sample_sd(accuracy)),
-                      yerr=float(sample_sd(found)), color=look.color, lw=1.2)  # fmt: skip
-        axes.plot(accuracy.mean(), found.mean(), ls="", marker=look.marker, ms=9,
-                  color=look.color, label=name)  # fmt: skip
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(0, 100)
-    axes.grid(axis="x", color=GRID)
-    axes.set_xlabel("accuracy on images it never saw (%), higher is better")
-    y_label(axes, ylabel)
-    axes.yaxis.label.set_color(QUIET)
-    note = f"Marker: mean over {seed_count([len(v) for v, _ in data.values()])}"
-    note = note.replace("seeds", "attacked networks")
+    where = "against_accuracy"
+    panels = {words: mapping(values, where=f"{where}, {words}")
+              for words, values in mapping(panels, where=where).items()}  # fmt: skip
+    same(len(chance), len(panels), "numbers for chance", where=where)
+    names = list(next(iter(panels.values())))
+    figure, counts = canvas(title, height=1.5 + 2.4 * len(panels)), []
+    grid = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
+    for axes, level, (words, values) in zip(grid, chance, panels.items(), strict=True):
+        require(list(values) == names, f"defenses in {words!r} differ", where=where,
+                do="give all panels the same")  # fmt: skip
+        axes.axhline(100 * level, color=GRAY, lw=1, ls=(0, (4, 3)), label="guessing", zorder=1)
+        means = {}
+        for name, look in in_order(names).items():
+            require(len(values[name]) == 2, f"{name!r} has no pair", where=where,
+                    do="give two lists")  # fmt: skip
+            accuracy, found = (100 * numbers(v, 1, where=f"{where}, {name}", share=True)
+                               for v in values[name])  # fmt: skip
+            same(len(accuracy), len(found), f"networks of {name!r}", where=where)
+            counts.append(len(found))
+            means[name] = accuracy.mean(), found.mean()
+            axes.plot(accuracy, found, ls="", marker="o", ms=2.6, color=look.color, alpha=0.5)
+            axes.errorbar(*means[name], xerr=float(sample_sd(accuracy)),
+                          yerr=float(sample_sd(found)), color=look.color, lw=1)  # fmt: skip
+            axes.plot(*means[name], ls="", marker=look.marker, ms=8, color=look.color,
+                      label=name, zorder=3)  # fmt: skip
+        for line in joined:
+            axes.plot(*zip(*(means[name] for name in line), strict=True), color=QUIET, lw=1)
+        axes.grid(axis="both", color=GRID)
+        y_label(axes, words)
+        axes.yaxis.label.set_color(QUIET)
+    grid[0].set_xlim(0, 100)
+    grid[-1].set_xlabel("accuracy on images it never saw (%), higher is better")
+    note = f"Marker: mean over {seed_count(counts)}".replace("seeds", "attacked networks")
     caption(figure, f"{note}; lines: one standard deviation; dots: networks.")
-    legend(figure, axes)
+    _shared_legend(figure, grid)
     return figure
