@@ -122,7 +122,7 @@ def work(*, minutes: float, only: str = "", device: str = "cpu", threads: int = 
         todo = [(row["name"], row["minutes"], row["device"]) for row, about in
                 zip(waiting(), queued(), strict=True) if not about["done"]]  # fmt: skip
     for name, needs, on in todo:
-        if on not in device:
+        if on == "cuda" and not device.startswith("cuda"):
             say(f"{name}: left, it is for {on}")
         elif needs > minutes - (time.monotonic() - began) / 60:
             say(f"{name}: left, it needs about {needs:g} minutes")

@@ -4,6 +4,7 @@ Images are float [n, c, h, w] with pixels from 0 to 1. MSE and LPIPS are *distan
 closer to the original, so worse for privacy. PSNR and SSIM are the other way round.
 """
 
+import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -89,7 +90,9 @@ def lpips(x: Tensor, original: Tensor) -> Tensor:
     import lpips as library
 
     _same(x, original)
-    network = library.LPIPS(net="alex", verbose=False).eval()
+    with warnings.catch_warnings():  # it calls torchvision in a way that is no longer liked
+        warnings.simplefilter("ignore")
+        network = library.LPIPS(net="alex", verbose=False).eval()
     pair = [p.float().expand(-1, 3, -1, -1) if p.shape[1] == 1 else p.float()
             for p in (x, original)]  # fmt: skip
     size = [max(64, side) for side in x.shape[2:]]

@@ -82,13 +82,16 @@ def against_accuracy(
 
     panels: what is on the vertical axis -> defense -> (accuracies [networks], that [networks]),
     shares from 0 to 1; the same defenses in all panels, one above the other. `chance`: what
-    guessing reaches, one per panel. `joined`: each a defense in several strengths, on one line.
+    guessing reaches, one per panel. `joined`: each a defense in several strengths, on one line
+    and of one color.
     """
     where = "against_accuracy"
     panels = {words: mapping(values, where=f"{where}, {words}")
               for words, values in mapping(panels, where=where).items()}  # fmt: skip
     same(len(chance), len(panels), "numbers for chance", where=where)
     names = list(next(iter(panels.values())))
+    family = {name: line[0] for line in joined for name in line}
+    colors = in_order(list(dict.fromkeys(family.get(name, name) for name in names)))
     figure, counts = canvas(title, height=1.5 + 2.4 * len(panels)), []
     grid = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
     for axes, level, (words, values) in zip(grid, chance, panels.items(), strict=True):
@@ -97,6 +100,7 @@ def against_accuracy(
         axes.axhline(100 * level, color=GRAY, lw=1, ls=(0, (4, 3)), label="guessing", zorder=1)
         means = {}
         for name, look in in_order(names).items():
+            color = colors[family.get(name, name)].color
             require(len(values[name]) == 2, f"{name!r} has no pair", where=where,
                     do="give two lists")  # fmt: skip
             accuracy, found = (100 * numbers(v, 1, where=f"{where}, {name}", share=True)
@@ -104,13 +108,14 @@ def against_accuracy(
             same(len(accuracy), len(found), f"networks of {name!r}", where=where)
             counts.append(len(found))
             means[name] = accuracy.mean(), found.mean()
-            axes.plot(accuracy, found, ls="", marker="o", ms=2.6, color=look.color, alpha=0.5)
+            axes.plot(accuracy, found, ls="", marker="o", ms=2.6, color=color, alpha=0.5)
             axes.errorbar(*means[name], xerr=float(sample_sd(accuracy)),
-                          yerr=float(sample_sd(found)), color=look.color, lw=1)  # fmt: skip
-            axes.plot(*means[name], ls="", marker=look.marker, ms=8, color=look.color,
+                          yerr=float(sample_sd(found)), color=color, lw=1)  # fmt: skip
+            axes.plot(*means[name], ls="", marker=look.marker, ms=8, color=color,
                       label=name, zorder=3)  # fmt: skip
         for line in joined:
-            axes.plot(*zip(*(means[name] for name in line), strict=True), color=QUIET, lw=1)
+            axes.plot(*zip(*(means[name] for name in line), strict=True),
+                      color=colors[line[0]].color, lw=1, ls=(0, (1, 1)))  # fmt: skip
         axes.grid(axis="both", color=GRID)
         y_label(axes, words)
         axes.yaxis.label.set_color(QUIET)
