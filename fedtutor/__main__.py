@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     job.add_argument("--rows", type=int, default=10, help="pack: for so many runs (default 10)")
     job.add_argument("--limit-mb", type=float, default=60, help="pack: at most (default 60)")
     job.add_argument("--only", default="", metavar="TEXT",
-                     help="runs with TEXT in their name; attacks: the one of that name")  # fmt: skip
+                     help="runs with TEXT in their name; attacks: that name")  # fmt: skip
     job.add_argument("--one", metavar="PATH", help="run: the one whose result is PATH in --results")
     job.add_argument("--threads", type=int, help="run: clients of a run that train at once")
     job.add_argument("--download", action="store_true", help="fetch missing data where possible")
