@@ -54,15 +54,17 @@ def main(arguments: list[str] | None = None) -> int:
     job.add_argument("--output", type=Path, default=ROOT / "data" / "rehearsals",
                      help="where the results go")  # fmt: skip
     job.set_defaults(do=rehearse_all)
-    job = jobs.add_parser("queue", help="the runs at the papers' settings: list, run, pack")
-    job.add_argument("what", nargs="?", default="list", choices=("list", "run", "pack"))
+    job = jobs.add_parser("queue", help="what waits, at the papers' settings: list, run, pack")
+    job.add_argument("what", nargs="?", default="list", choices=("list", "run", "pack", "attacks"))
     job.add_argument("out", nargs="?", type=Path, help="pack: a new folder")
-    job.add_argument("--minutes", type=float, default=9, help="run: stop before (default 9)")
+    job.add_argument("--minutes", type=float, default=9,
+                     help="run, attacks: stop before (default 9)")  # fmt: skip
     job.add_argument("--at-once", type=int, help="run: side by side; default 1, on a GPU up to 8")
     job.add_argument("--device", default="auto", help="auto (default), cpu or cuda")
     job.add_argument("--rows", type=int, default=10, help="pack: for so many runs (default 10)")
     job.add_argument("--limit-mb", type=float, default=60, help="pack: at most (default 60)")
-    job.add_argument("--only", default="", metavar="TEXT", help="runs whose name has TEXT in it")
+    job.add_argument("--only", default="", metavar="TEXT",
+                     help="runs with TEXT in their name; attacks: that name")  # fmt: skip
     job.add_argument("--one", metavar="PATH", help="run: the one whose result is PATH in --results")
     job.add_argument("--threads", type=int, help="run: clients of a run that train at once")
     job.add_argument("--download", action="store_true", help="fetch missing data where possible")
@@ -130,6 +132,8 @@ def _work_queue(options) -> int:
     from .settings import device_of
 
     device, kept = device_of(options.device), options.kept or cache.folder() / "queue"
+    if options.what == "attacks":
+        return work_attacks(options, device)
     runs = [run for run in queue.load(options.manifest) if options.only in run.name
             and options.one in (None, run.path("").as_posix())]  # fmt: skip
     if not runs:
@@ -143,6 +147,8 @@ def _work_queue(options) -> int:
     if options.what == "list":
         print(queue.overview(runs, found, options.results, kept))
         print(queue.totals(runs, left, kept))
+        if options.manifest == queue.MANIFEST:
+            print("attacks of notebook 06 wait beside them: python -m fedtutor queue attacks")
         return 0
     if options.what == "pack":
         if options.out is None:
@@ -164,6 +170,22 @@ def _work_queue(options) -> int:
           "see python -m fedtutor queue")  # fmt: skip
     unfinished = options.one and not runs[0].path(options.results).exists()
     return 1 if counts["failed"] or unfinished else 0
+
+
+def work_attacks(options, device: str) -> int:
+    """List the attacks that wait, and play as many as the minutes allow."""
+    import pandas as pd
+
+    from .attacks import listed
+
+    print(pd.DataFrame(listed.queued()).to_string(index=False, float_format="{:g}".format))
+    spent = (time.time() - options.began) / 60
+    played = listed.work(
+        minutes=options.minutes - spent, only=options.only, device=device,
+        threads=options.threads or os.cpu_count() or 1, say=lambda words: print(words, flush=True),
+    )  # fmt: skip
+    print(f"{len(played)} played")
+    return 0
 
 
 def write_report(options) -> int:

@@ -160,6 +160,17 @@ def small_mixer(in_channels: int, image_size: int) -> nn.Module:
     )  # fmt: skip
 
 
+def plain_cnn(in_channels: int, image_size: int) -> nn.Module:
+    """Two strided convolutions with smooth activations; nothing pools and nothing normalizes.
+
+    The kind of network whose gradients give images away (notebook 06).
+    """
+    return nn.Sequential(
+        nn.Conv2d(in_channels, 32, 5, 2, 2), nn.GELU(), nn.Conv2d(32, 64, 3, 2, 1), nn.GELU(),
+        nn.Flatten(),
+    )  # fmt: skip
+
+
 # ---------------------------------------------------------------- residual networks
 
 
@@ -359,6 +370,7 @@ MODELS: dict[str, Architecture] = {
     ),
     "small_mobile": Architecture(small_mobile, "ours, quick profile", 16),
     "small_mixer": Architecture(small_mixer, "ours, quick profile", 8, multiple=4),
+    "plain_cnn": Architecture(plain_cnn, "ours, notebook 06", 4),
     "resnet10": _resnet("FCCL Sec. 4; FCCL+ Table VI", 1, 1, 1, 1),
     "resnet12": _resnet("FCCL+ Tables VI and XV", 2, 1, 1, 1),
     "resnet18": _resnet("FCCL Table 3; FCCL+ Table VI", 2, 2, 2, 2),
