@@ -3,7 +3,8 @@
 For maintainers: `python -m fedtutor exercises` makes their exercises from the solutions, and
 `python -m fedtutor refresh` executes them in place, as they are committed. Before a long run,
 `python -m fedtutor rehearse` plays two rounds of every method of a recipe, and
-`python -m fedtutor queue` works through the runs at the papers' settings.
+`python -m fedtutor queue` works through the runs at the papers' settings. `python -m fedtutor
+benchmark` trains what notebook 07 reads.
 """
 
 import argparse
@@ -67,6 +68,12 @@ def main(arguments: list[str] | None = None) -> int:
     job.add_argument("--results", type=Path, default=ROOT / "data" / "results")
     job.add_argument("--kept", type=Path, help="checkpoints; default queue/ in the cache")
     job.set_defaults(do=work_queue)
+    job = jobs.add_parser("benchmark", help="train what notebook 07 reads, as far as it is missing")
+    job.add_argument("scenario", nargs="?", default="digits-mini", help="default: digits-mini")
+    job.add_argument("--minutes", type=float, default=180, help="start no run later (default 180)")
+    job.add_argument("--methods", default="", metavar="A,B", help="default: all that may enter")
+    job.add_argument("--results", type=Path, default=ROOT / "data" / "results")
+    job.set_defaults(do=record_benchmark)
     options = parser.parse_args(arguments)
     options.began = BEGAN if arguments is None else time.time()
     os.environ.setdefault("TQDM_DISABLE", "1")
@@ -154,6 +161,18 @@ def _work_queue(options) -> int:
           "nothing to start: all is done, or no open run ends a round in that time and memory; "
           "see python -m fedtutor queue")  # fmt: skip
     return 1 if counts["failed"] else 0
+
+
+def record_benchmark(options) -> int:
+    """Start where it ended the last time; the status is 1 where a run failed."""
+    from . import benchmark, cache
+
+    failed = benchmark.record(
+        options.scenario, minutes=options.minutes, folder=options.results,
+        names=[name for name in options.methods.split(",") if name],
+        artifacts=cache.folder() / "benchmark", say=lambda words: print(words, flush=True),
+    )  # fmt: skip
+    return 1 if failed else 0
 
 
 def refresh_all(options) -> int:

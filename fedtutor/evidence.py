@@ -28,6 +28,7 @@ from . import __version__, methods, rounds, scenarios
 from .checkpoints import Checkpoints
 from .checks import CheckError, check
 from .claims import Claims, claims_of, published_table, verdict, verdicts_in
+from .counting import Work
 from .errors import SettingError, StorageError
 from .federation import Federation
 from .measures import inter, intra
@@ -69,7 +70,7 @@ class Result:
     history: dict  # accuracy matrices, losses, bytes, seconds, per round
     headline: dict  # the last round: round, intra, inter, worst
     best: dict  # the round with the highest intra-domain accuracy, the same keys
-    totals: dict  # seconds, peak_memory and bytes (up, down, peer)
+    totals: dict  # seconds, peak_memory, bytes (up, down, peer), work (forward, backward, ...)
 
 
 def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
@@ -99,18 +100,22 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
         seed=seed, device=device, threads=threads, artifacts=artifacts,
     )  # fmt: skip
 
+    work, played = Work(), []
+
     def watched(numbers):
         if watch:
             watch(fed)
         for number in (progress or iter)(numbers):
-            yield number
+            played.append(number)
+            with work:
+                yield number
             if watch:
                 watch(fed)
 
     history = rounds.run(fed, checkpoint=checkpoint, progress=watched)
     measured = result(
         recipe, method, seed=seed, scenario=scenario, history=history, device=device,
-        threads=threads,
+        threads=threads, work=work.as_dict() if played[:1] == [1] else None,
     )  # fmt: skip
     if folder is not None:
         save_result(measured, result_path(recipe, method, seed, folder=folder))
@@ -167,8 +172,11 @@ def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS) -> Resul
 
 
 def result(recipe: Recipe, method: str, *, seed: int, scenario, history: dict, device="cpu",
-           threads: int = 1) -> Result:  # fmt: skip
-    """The `Result` of a run that has just ended in this process with `history`."""
+           threads: int = 1, work: dict | None = None) -> Result:  # fmt: skip
+    """The `Result` of a run that has just ended in this process with `history`.
+
+    `work`: what all rounds computed (`counting.Work`), where nothing was resumed.
+    """
     sent = {direction: 0 for direction in ("up", "down", "peer")}
     for row in history["bytes"]:
         sent[row["direction"]] += row["bytes"]
@@ -176,6 +184,8 @@ def result(recipe: Recipe, method: str, *, seed: int, scenario, history: dict, d
     totals = {
         "seconds": sum(history["seconds"]), "peak_memory": peak_memory(device), "bytes": sent
     }  # fmt: skip
+    if work is not None:
+        totals["work"] = work
     return Result(
         recipe=recipe.name, paper=recipe.paper, profile=recipe.profile,
         scenario={
