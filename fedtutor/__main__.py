@@ -3,8 +3,9 @@
 For maintainers: `python -m fedtutor exercises` makes their exercises from the solutions, and
 `python -m fedtutor refresh` executes them in place, as they are committed. Before a long run,
 `python -m fedtutor rehearse` plays two rounds of every method of a recipe, and
-`python -m fedtutor queue` works through the runs at the papers' settings. `python -m fedtutor
-benchmark` trains what notebook 07 reads.
+`python -m fedtutor queue` works through the runs at the papers' settings; `python -m fedtutor
+report` sets what was measured beside what the papers print, and `python -m fedtutor benchmark`
+trains what notebook 07 reads.
 """
 
 import argparse
@@ -63,11 +64,17 @@ def main(arguments: list[str] | None = None) -> int:
     job.add_argument("--rows", type=int, default=10, help="pack: for so many runs (default 10)")
     job.add_argument("--limit-mb", type=float, default=60, help="pack: at most (default 60)")
     job.add_argument("--only", default="", metavar="TEXT", help="runs whose name has TEXT in it")
+    job.add_argument("--one", metavar="PATH", help="run: the one whose result is PATH in --results")
+    job.add_argument("--threads", type=int, help="run: clients of a run that train at once")
     job.add_argument("--download", action="store_true", help="fetch missing data where possible")
     job.add_argument("--manifest", type=Path, default=ROOT / "data" / "queue.toml")
     job.add_argument("--results", type=Path, default=ROOT / "data" / "results")
     job.add_argument("--kept", type=Path, help="checkpoints; default queue/ in the cache")
     job.set_defaults(do=work_queue)
+    job = jobs.add_parser("report", help="the papers' tables and claims beside what was measured")
+    job.add_argument("--results", type=Path, default=ROOT / "data" / "results")
+    job.add_argument("--readme", action="store_true", help="write the table into README.md")
+    job.set_defaults(do=write_report)
     job = jobs.add_parser("benchmark", help="train what notebook 07 reads, as far as it is missing")
     job.add_argument("scenario", nargs="?", default="digits-mini", help="default: digits-mini")
     job.add_argument("--minutes", type=float, default=180, help="start no run later (default 180)")
@@ -130,9 +137,11 @@ def _work_queue(options) -> int:
     from .settings import device_of
 
     device, kept = device_of(options.device), options.kept or cache.folder() / "queue"
-    runs = [run for run in queue.load(options.manifest) if options.only in run.name]
+    runs = [run for run in queue.load(options.manifest) if options.only in run.name
+            and options.one in (None, run.path("").as_posix())]  # fmt: skip
     if not runs:
-        raise SettingError("no run", where=f"--only {options.only!r}", do="see queue list")
+        raise SettingError("no run", where=f"--only {options.only!r}, --one {options.one}",
+                           do="see queue list")  # fmt: skip
     found, faults = queue.survey(runs, options.results)
     for fault in faults:
         print(f"skipped {fault}", flush=True)
@@ -153,24 +162,40 @@ def _work_queue(options) -> int:
     spent = (time.time() - options.began) / 60
     ended = working.work(
         left, minutes=options.minutes - spent, results=options.results, kept=kept, device=device,
-        threads=1 if gpu else max(1, cores // at_once), at_once=at_once,
+        threads=options.threads or (1 if gpu else max(1, cores // at_once)), at_once=at_once,
         memory=working.memory_of(device), say=lambda words: print(words, flush=True),
     )  # fmt: skip
     counts = Counter(outcome for _, outcome, _ in ended)
     print(", ".join(f"{n} {outcome}" for outcome, n in counts.items()) or
           "nothing to start: all is done, or no open run ends a round in that time and memory; "
           "see python -m fedtutor queue")  # fmt: skip
-    return 1 if counts["failed"] else 0
+    unfinished = options.one and not runs[0].path(options.results).exists()
+    return 1 if counts["failed"] or unfinished else 0
+
+
+def write_report(options) -> int:
+    """Print what is covered and what was skipped, or make the README's table anew."""
+    from . import ledger, report
+
+    if options.readme:
+        print("README.md: " + ("new" if report.update_readme() else "as it was"))
+        return 0
+    made, book = report.build(options.results), ledger.read()
+    for fault in made.faults:
+        print(f"skipped {fault}")
+    print(made.coverage(book).to_string(index=False))
+    print(ledger.counts(book).to_string())
+    return 0
 
 
 def record_benchmark(options) -> int:
     """Start where it ended the last time; the status is 1 where a run failed."""
-    from . import benchmark, cache
+    from . import benchmark
 
     failed = benchmark.record(
         options.scenario, minutes=options.minutes, folder=options.results,
         names=[name for name in options.methods.split(",") if name],
-        artifacts=cache.folder() / "benchmark", say=lambda words: print(words, flush=True),
+        say=lambda words: print(words, flush=True),
     )  # fmt: skip
     return 1 if failed else 0
 

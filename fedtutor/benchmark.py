@@ -12,8 +12,9 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
+from pathlib import Path
 
 import pandas as pd
 import torch
@@ -25,6 +26,7 @@ from .errors import FedtutorError, TrainingError, choose
 from .evidence import Result
 from .federation import Federation
 from .measures import inter
+from .storage import load_json, save_json
 
 RECIPE = "benchmark"
 SEEDS = (0, 1, 2)
@@ -172,10 +174,8 @@ def gather(run, arena: str, *, live: Sequence[str] = (), only: Sequence[str] = (
         for seed in run.seeds:
             if now:
                 _try(run, entry, seed, more)
-            elif found := evidence.recorded(recipe, method, seed, folder=evidence.RESULTS):
-                entry.results.append(found)
             else:
-                entry.open.append(seed)
+                _look(entry, recipe, seed)
     return entries
 
 
@@ -186,20 +186,35 @@ def shelf(run, scenario: str, arena: str, names: Sequence[str]) -> dict[str, Ent
     for name in names:
         entry = entries[name] = Entry(name)
         for seed in run.seeds:
-            known = name in recipe.methods  # a reader's own is trained elsewhere
-            found = known and evidence.recorded(recipe, name, seed, folder=evidence.RESULTS)
-            entry.results.append(found) if found else entry.open.append(seed)
+            if name in recipe.methods:
+                _look(entry, recipe, seed)
+            else:  # a reader's own is trained elsewhere
+                entry.open.append(seed)
     return entries
+
+
+def _look(entry: Entry, recipe: recipes.Recipe, seed: int) -> None:
+    """What `data/results` has of one run: a result, how it failed, or nothing."""
+    if found := evidence.recorded(recipe, entry.method, seed, folder=evidence.RESULTS):
+        entry.results.append(found)
+    elif words := failed(recipe, entry.method, seed):
+        entry.failed[seed] = words
+    else:
+        entry.open.append(seed)
 
 
 def _try(run, entry: Entry, seed: int, changes: dict) -> None:
     try:
         entry.results.append(run(entry.method, seed, **changes))
-    except TrainingError as error:
-        entry.failed[seed] = f"diverged: {error.what}"
     except Exception as error:  # a reader's method may raise anything, and others have their turn
-        words = getattr(error, "what", None) or str(error).partition("\n")[0] or "no words"
-        entry.failed[seed] = f"raised {type(error).__name__}: {words}"
+        entry.failed[seed] = _words(error)
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, TrainingError):
+        return f"diverged: {error.what}"
+    words = getattr(error, "what", None) or str(error).partition("\n")[0] or "no words"
+    return f"raised {type(error).__name__}: {words}"
 
 
 def forgets(result: Result) -> float | None:
@@ -375,7 +390,7 @@ def _equal(a: Federation, b: Federation) -> bool:
 
 
 def missing(scenario: str, *, folder=evidence.RESULTS, names: Sequence[str] = ()) -> list[tuple]:
-    """(recipe, method, seed) of all runs on a scenario that have no result yet."""
+    """(recipe, method, seed) of all runs on a scenario that have neither a result nor failed."""
     recipe = recipes.load(RECIPE, profile="quick", scenario=scenario)
     data, found = scenarios.build(recipe.scenario, **recipe.scenario_options), []
     for arena in ARENAS:
@@ -386,47 +401,82 @@ def missing(scenario: str, *, folder=evidence.RESULTS, names: Sequence[str] = ()
             inside = in_arena(recipe, arena, **changes)
             found += [(inside, m, seed) for m in those for seed in SEEDS
                       if m in recipe.methods and (not names or m in names)
-                      and not evidence.recorded(inside, m, seed, folder=folder)]  # fmt: skip
+                      and not evidence.recorded(inside, m, seed, folder=folder)
+                      and not failed(inside, m, seed, folder=folder)]  # fmt: skip
     return found
 
 
-def record(scenario: str, *, minutes: float, names: Sequence[str] = (), folder=evidence.RESULTS,
-           artifacts=None, say: Callable = print) -> int:  # fmt: skip
+def failed(recipe: recipes.Recipe, method: str, seed: int, *, folder=None) -> str:
+    """How a recorded run with these settings failed; "" if none did. Delete the file to retry."""
+    path = _failure(recipe, method, seed, folder or evidence.RESULTS)
+    if not path.exists():
+        return ""
+    found = load_json(path)
+    return found["what"] if found["asked"] == _asked(recipe, method) else ""
+
+
+def _failure(recipe: recipes.Recipe, method: str, seed: int, folder) -> Path:
+    """Beside where its result would lie."""
+    return evidence.result_path(recipe, method, seed, folder=folder).with_suffix(".failed")
+
+
+def _asked(recipe: recipes.Recipe, method: str) -> dict:
+    return {"settings": asdict(recipe.settings), "parameters": recipe.methods[method],
+            "options": recipe.scenario_options}  # fmt: skip
+
+
+def record(scenario: str, *, minutes: float, names: Sequence[str] = (),
+           folder=evidence.RESULTS, say: Callable = print) -> int:  # fmt: skip
     """Train what is missing on a scenario until the time is up; how many runs failed.
 
-    Each run has a process of its own, so that its peak memory is its own, and one thread. A result
-    is written as soon as it is there: started again, it goes on where it was.
+    Each run has a process of its own, so that its peak memory is its own, one thread, and no
+    artifacts, so that its work is whole. A result is written as soon as it is there, and so is how
+    a run failed: started again, it goes on where it was.
     """
-    deadline, failed = time.monotonic() + 60 * minutes, 0
-    left = missing(scenario, folder=folder, names=names)
-    say(f"{scenario}: {len(left)} runs to do")
+    deadline, count = time.monotonic() + 60 * minutes, 0
     torch.set_num_threads(1)
-    fork = "fork" if sys.platform == "linux" else "spawn"
-    context = multiprocessing.get_context(fork)
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    left = _elsewhere(context, _missing, scenario, {"folder": folder, "names": names})
+    say(f"{scenario}: {len(left)} runs to do")
     for number, (recipe, method, seed) in enumerate(left, start=1):
         if time.monotonic() >= deadline:
             say(f"the time is up; {len(left) - number + 1} runs are left")
             break
-        answers, answer = context.Pipe(duplex=False)
-        options = {"seed": seed, "folder": folder, "artifacts": artifacts}
-        process = context.Process(target=_recorded, args=(answer, recipe, method, options))
-        process.start()
-        answer.close()
-        try:
-            outcome = answers.recv()
-        except EOFError:
-            outcome = "FAILED: its process ended without a word"
-        process.join()
-        failed += outcome.startswith("FAILED")
+        outcome = _elsewhere(context, _recorded, recipe, method, seed, folder)
+        outcome = outcome or "FAILED: its process ended without a word"
+        count += outcome.startswith("FAILED")
         networks = ", ".join(recipe.settings.models)
         say(f"{number}/{len(left)} {method} seed {seed} ({networks}): {outcome}")
-    return failed
+    return count
 
 
-def _recorded(answer, recipe: recipes.Recipe, method: str, options: dict) -> None:
+def _elsewhere(context, work: Callable, *given):
+    """What `work` sends from a process of its own; None where it ends without a word."""
+    answers, answer = context.Pipe(duplex=False)
+    process = context.Process(target=work, args=(answer, *given))
+    process.start()
+    answer.close()
+    try:
+        return answers.recv()
+    except EOFError:
+        return None
+    finally:
+        process.join()
+
+
+def _missing(answer, scenario: str, options: dict) -> None:
+    answer.send(missing(scenario, **options))
+
+
+def _recorded(answer, recipe: recipes.Recipe, method: str, seed: int, folder) -> None:
     torch.set_num_threads(1)
     try:
-        done = evidence.run(recipe, method, threads=1, **options)
+        done = evidence.run(recipe, method, seed=seed, threads=1, folder=folder)
         answer.send(f"{done.totals['seconds']:.1f} s, intra {done.headline['intra']:.3f}")
+    except (OSError, MemoryError) as error:  # this machine's: to be tried again
+        answer.send(f"FAILED here: {type(error).__name__}: {error}")
     except Exception as error:  # whatever it is, the next run has its turn
-        answer.send(f"FAILED: {type(error).__name__}: {getattr(error, 'what', error)}")
+        entry = {"what": _words(error), "asked": _asked(recipe, method),
+                 "environment": evidence.environment(threads=1)}  # fmt: skip
+        save_json(_failure(recipe, method, seed, folder), entry)
+        answer.send(f"FAILED: {entry['what']}")

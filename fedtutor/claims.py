@@ -32,7 +32,9 @@ def claims_of(paper: str) -> list[dict]:
 def published_table(paper: str, id: str) -> pd.DataFrame:
     """Table `id` of `paper` as printed, one row per method.
 
-    `attrs["caption"]` is its caption, `attrs["notes"]` a list of remarks and known misprints.
+    `attrs["caption"]` is its caption, `attrs["notes"]` a list of remarks and known misprints,
+    `attrs["rows"]` a name for each row: its method, and what tells rows of one method apart, such
+    as "FedAvg (ConvNet)"; `attrs["printed"]` the columns that the paper has.
     Numbers are the printed ones, also where a note says that they cannot be right; an entry that
     the paper leaves out ("-") is missing.
     """
@@ -43,11 +45,33 @@ def published_table(paper: str, id: str) -> pd.DataFrame:
     extra = [k for k in dict.fromkeys(k for row in rows for k in row)
              if k != "method" and k not in table["columns"]]  # fmt: skip
     frame = pd.DataFrame(rows, columns=["method", *table["columns"], *extra])
+    names = [(row["method"], *(row[k] for k in extra if isinstance(row.get(k), str)))
+             for row in rows]  # fmt: skip
+    often = Counter(row["method"] for row in rows)
+    frame.attrs["rows"] = [f"{name} ({', '.join(more)})" if often[name] > 1 else name
+                           for name, *more in names]  # fmt: skip
+    frame.attrs["printed"] = list(table["columns"])
     frame.attrs["caption"] = table["caption"]
     frame.attrs["notes"] = table.get("notes", []) + [
         _misprint(row["method"], note) for row in table["rows"] for note in row.get("note", [])
     ]
     return frame
+
+
+def columns_of(table: pd.DataFrame, name: str = "") -> list[str]:
+    """The columns of a published table that `name` stands for.
+
+    A column's own name; a group in front ("Digits" for all "Digits/..."), or behind ("IPC=10" for
+    all "... IPC=10"); nothing for all of them. Raises `SettingError` for what is none of these.
+    """
+    printed = table.attrs["printed"]
+    if not name or name in printed:
+        return [name] if name else printed
+    found = [c for c in printed if c.startswith(f"{name}/") or c.endswith(f" {name}")]
+    if not found:
+        groups = {c.rpartition("/")[0] or c.rpartition(" ")[2] for c in printed}
+        choose(name, {*printed, *groups}, kind="column", where=f"table {table.attrs['caption']}")
+    return found
 
 
 def verdict(values: Sequence[float], claimed: int) -> str:

@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
@@ -70,7 +71,7 @@ class Result:
     history: dict  # accuracy matrices, losses, bytes, seconds, per round
     headline: dict  # the last round: round, intra, inter, worst
     best: dict  # the round with the highest intra-domain accuracy, the same keys
-    totals: dict  # seconds, peak_memory, bytes (up, down, peer), work (forward, backward, ...)
+    totals: dict  # seconds, peak_memory, bytes (up, down, peer); work and start, see `result`
 
 
 def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
@@ -100,9 +101,11 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
         seed=seed, device=device, threads=threads, artifacts=artifacts,
     )  # fmt: skip
 
-    work, played = Work(), []
+    start, work, played, began = Work(), Work(), [], ExitStack()
+    resident = peak_memory(device)
 
     def watched(numbers):
+        began.close()  # what comes before round 1 is over
         if watch:
             watch(fed)
         for number in (progress or iter)(numbers):
@@ -112,10 +115,16 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
             if watch:
                 watch(fed)
 
-    history = rounds.run(fed, checkpoint=checkpoint, progress=watched)
+    with began:
+        began.enter_context(start)
+        history = rounds.run(fed, checkpoint=checkpoint, progress=watched)
+    counted = {}
+    if played[:1] == [1]:
+        counted["work"] = work.as_dict()
+        counted["start"] = {**start.as_dict(), "peak_memory": resident}
     measured = result(
         recipe, method, seed=seed, scenario=scenario, history=history, device=device,
-        threads=threads, work=work.as_dict() if played[:1] == [1] else None,
+        threads=threads, **counted,
     )  # fmt: skip
     if folder is not None:
         save_result(measured, result_path(recipe, method, seed, folder=folder))
@@ -172,20 +181,21 @@ def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS) -> Resul
 
 
 def result(recipe: Recipe, method: str, *, seed: int, scenario, history: dict, device="cpu",
-           threads: int = 1, work: dict | None = None) -> Result:  # fmt: skip
+           threads: int = 1, **counted: dict) -> Result:  # fmt: skip
     """The `Result` of a run that has just ended in this process with `history`.
 
-    `work`: what all rounds computed (`counting.Work`), where nothing was resumed.
+    `counted` joins the totals. `run` gives it where nothing was resumed: "work", what all rounds
+    computed (`counting.Work`); "start", the same before round 1 (what an artifact held is not in
+    it), with the process's peak memory before the run.
     """
     sent = {direction: 0 for direction in ("up", "down", "peer")}
     for row in history["bytes"]:
         sent[row["direction"]] += row["bytes"]
     reached = accuracies(history)
     totals = {
-        "seconds": sum(history["seconds"]), "peak_memory": peak_memory(device), "bytes": sent
+        "seconds": sum(history["seconds"]), "peak_memory": peak_memory(device), "bytes": sent,
+        **counted,
     }  # fmt: skip
-    if work is not None:
-        totals["work"] = work
     return Result(
         recipe=recipe.name, paper=recipe.paper, profile=recipe.profile,
         scenario={

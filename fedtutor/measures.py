@@ -93,3 +93,37 @@ def mmd(h: torch.Tensor, g: torch.Tensor, *, bandwidth: float) -> float:
 def median_distance(h: torch.Tensor) -> float:
     """Median distance between different rows of h [n, d]: the usual bandwidth of `mmd`."""
     return float(torch.pdist(h.double()).median())
+
+
+def neighbors_abroad(h: torch.Tensor, of: torch.Tensor, *, nearest: int = 5) -> float:
+    """How well groups mix: the share of each row's `nearest` neighbors that are of another group.
+
+    h: features [n, d]; of: group of each row [n]. 0 where groups lie apart; for two equal groups
+    that cannot be told apart about one half.
+    """
+    distance = torch.cdist(h, h).fill_diagonal_(float("inf"))
+    near = distance.topk(nearest, largest=False).indices
+    return float((of[near] != of[:, None]).double().mean())
+
+
+def class_abroad(h: torch.Tensor, y: torch.Tensor, of: torch.Tensor) -> float:
+    """How often the nearest row of *another* group has the same label.
+
+    h: features [n, d]; y: labels [n]; of: group of each row [n], two groups at least.
+    """
+    abroad = torch.cdist(h, h).masked_fill(of[:, None] == of, float("inf"))
+    return float((y[abroad.argmin(1)] == y).double().mean())
+
+
+def class_distance(h: torch.Tensor, y: torch.Tensor, g: torch.Tensor, y_other: torch.Tensor, *,
+                   bandwidth: float) -> float:  # fmt: skip
+    """Mean over the classes that both have of `mmd` between the features of a class.
+
+    h: [n, d], y: [n]; g: [m, d], y_other: [m]. The last term of FedLGD's Lemma 1, with MMD for d.
+    """
+    both = [c for c in y.unique() if (y_other == c).any()]
+    if not both:
+        raise SettingError("no class in common", where="class_distance",
+                           do="give two sets that share a class")  # fmt: skip
+    found = [mmd(h[y == c], g[y_other == c], bandwidth=bandwidth) for c in both]
+    return sum(found) / len(found)

@@ -129,12 +129,13 @@ def small_cnn(in_channels: int, image_size: int) -> nn.Module:
     )  # fmt: skip
 
 
-def small_resnet(in_channels: int, image_size: int) -> nn.Module:
-    """A strided stem and two residual blocks with BatchNorm."""
+def small_resnet(in_channels: int, image_size: int, *, norm=nn.BatchNorm2d) -> nn.Module:
+    """A strided stem and two residual blocks."""
     side = -(-image_size // 8) // 2  # halved three times, rounded up, then pooled
     return nn.Sequential(
-        conv(in_channels, 16, 3, 2), basic_block(16, 24, 2), basic_block(24, 48, 2),
-        nn.AvgPool2d(2), nn.Flatten(), nn.Linear(48 * side**2, 48), nn.ReLU(),
+        conv(in_channels, 16, 3, 2, norm=norm), basic_block(16, 24, 2, norm),
+        basic_block(24, 48, 2, norm), nn.AvgPool2d(2),
+        nn.Flatten(), nn.Linear(48 * side**2, 48), nn.ReLU(),
     )  # fmt: skip
 
 
@@ -355,6 +356,9 @@ def _resnet(source: str, *blocks: int, **options) -> Architecture:
 MODELS: dict[str, Architecture] = {
     "small_cnn": Architecture(small_cnn, "ours, quick profile", 16),
     "small_resnet": Architecture(small_resnet, "ours, quick profile", 16),
+    "small_resnet_in": Architecture(
+        partial(small_resnet, norm=instance_norm), "ours, small_resnet with resnet18_gn's norm", 16
+    ),
     "small_mobile": Architecture(small_mobile, "ours, quick profile", 16),
     "small_mixer": Architecture(small_mixer, "ours, quick profile", 8, multiple=4),
     "resnet10": _resnet("FCCL Sec. 4; FCCL+ Table VI", 1, 1, 1, 1),

@@ -17,7 +17,7 @@ import statistics
 import tomllib
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -31,11 +31,11 @@ from .storage import ROOT, load_json, shown
 
 MANIFEST = ROOT / "data" / "queue.toml"
 TABLE = {"name": str, "paper": str, "recipe": str, "rows": list, "value": float, "tables": list,
-         "claims": list, "profile": str, "scenario": str, "seeds": list, "columns": list,
-         "overrides": dict, "note": str}  # fmt: skip
+         "claims": list, "profile": str, "scenario": str, "instead_of": str, "seeds": list,
+         "columns": list, "overrides": dict, "last": int, "note": str}  # fmt: skip
 ROW = {"row": str, "method": str, "minutes": float, "gb": float, "first": float, "parts": int,
-       "value": float, "overrides": dict}  # fmt: skip
-COLUMN = {"column": str, "scenario": str, "overrides": dict, "times": float}
+       "value": float, "before": bool, "overrides": dict}  # fmt: skip
+COLUMN = {"column": str, "scenario": str, "overrides": dict, "times": float, "paper": dict}
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,12 @@ class Run:
     first: float  # minutes until round 1 begins, such as pretraining; part of `minutes`
     parts: int  # pieces of `first` that are kept one by one, so that it may be interrupted
     number: int  # place in the manifest
+    own: dict = field(default_factory=dict)  # what the paper's row and column change
+    instead_of: str = ""  # the paper's scenario, where this is another one
+    last: int = 1  # so many of the last tested rounds are averaged
+    before: bool = False  # the row is the state before round 1
+    note: str = ""
+    manifest: Path = MANIFEST
 
     @property
     def name(self) -> str:
@@ -123,20 +129,21 @@ def load(path: Path = MANIFEST) -> list[Run]:
             row = _typed(row, ROW, ("row", "method", "minutes", "gb"), where)
             for column in table.get("columns", [{}]):
                 column = _typed(column, COLUMN, (), where)
-                runs += _runs(table, row, column, f"{where}, row {row['row']!r}", len(runs))
+                made = _runs(table, row, column, f"{where}, row {row['row']!r}", len(runs))
+                runs += [replace(run, manifest=path) for run in made]
     return runs
 
 
 def _runs(table: dict, row: dict, column: dict, where: str, number: int) -> list[Run]:
-    overrides = {}
-    for part in (table, column, row):
-        overrides |= part.get("overrides", {})
+    own = {**column.get("overrides", {}), **row.get("overrides", {})}
+    overrides = {**table.get("overrides", {}), **own}
     try:
         recipe = recipes.load(
             table["recipe"], profile=table.get("profile", "paper"), overrides=overrides,
             scenario=column.get("scenario", table.get("scenario")),
         )  # fmt: skip
-        choose(recipe.scenario, scenarios.SCENARIOS, kind="scenario", where=where)
+        for name in (recipe.scenario, table.get("instead_of", recipe.scenario)):
+            choose(name, scenarios.SCENARIOS, kind="scenario", where=where)
         choose(row["method"], methods.METHODS, kind="method", where=where)
         choose(row["method"], recipe.methods, kind="method of this recipe", where=where)
     except SettingError as error:
@@ -146,6 +153,8 @@ def _runs(table: dict, row: dict, column: dict, where: str, number: int) -> list
     whole = all(type(seed) is int and seed >= 0 for seed in seeds)
     if not seeds or not whole or len(set(seeds)) < len(seeds):
         raise SettingError(f"seeds = {seeds!r}", where=where, do="give different whole numbers")
+    if (last := table.get("last", 1)) < 1:
+        raise SettingError(f"last = {last}", where=where, do="give how many rounds, from 1")
     minutes, first = row["minutes"] * column.get("times", 1.0), row.get("first", 0.0)
     if not 0 <= first < minutes or row["gb"] <= 0:
         raise SettingError(
@@ -159,6 +168,9 @@ def _runs(table: dict, row: dict, column: dict, where: str, number: int) -> list
         row=row["row"], column=column.get("column", ""), recipe=recipe, method=row["method"],
         seed=seed, value=row.get("value", table["value"]), minutes=minutes, gb=row["gb"],
         first=first, parts=parts, number=number + place,
+        own=column.get("paper", {}) | own,
+        instead_of=table.get("instead_of", ""), last=last, before=row.get("before", False),
+        note=table.get("note", ""),
     ) for place, seed in enumerate(seeds)]  # fmt: skip
 
 
@@ -187,10 +199,8 @@ def _require_published(table: dict, row: str, column: str, where: str) -> None:
         choose(claim, known, kind="claim", where=where)
     for key in table.get("tables", []):
         printed = claims.published_table(table["paper"], key)
-        choose(row, set(printed["method"]), kind=f"row of table {key}", where=where)
-        groups = {name.partition("/")[0] for name in printed.columns}
-        if column:
-            choose(column, {*printed.columns, *groups}, kind=f"column of table {key}", where=where)
+        choose(row, set(printed.attrs["rows"]), kind=f"row of table {key}", where=where)
+        claims.columns_of(printed, column)
 
 
 # --- what is done, and what can be done here

@@ -9,7 +9,7 @@ from conftest import tiny_scenario
 
 from fedtutor import benchmark, evidence, figures, methods, recipes
 from fedtutor.benchmark import ARENAS, Entry, forgets, gather, in_arena, ranks, told_apart
-from fedtutor.errors import DataError, SettingError
+from fedtutor.errors import DataError, SettingError, TrainingError
 from fedtutor.methods.fedavg import FedAvg
 from fedtutor.start import Run
 
@@ -227,8 +227,8 @@ def test_examine_says_what_a_method_promises(run, own, capsys):
 def test_recording_goes_on_where_it_ended(monkeypatch, tmp_path):
     tried, said = [], []
 
-    def played(answer, recipe, method, options):
-        tried.append((method, options["seed"]))
+    def played(answer, recipe, method, seed, folder):
+        tried.append((method, seed))
         answer.send("FAILED: TrainingError: nan" if method == "fccl" else "0.1 s, intra 0.500")
 
     class Process:
@@ -253,6 +253,37 @@ def test_recording_goes_on_where_it_ended(monkeypatch, tmp_path):
     assert tried == [("fccl", 0), ("fccl", 1), ("fedavg", 0), ("fedavg", 1)]
     assert benchmark.record("digits-mini", minutes=0, **options) == 0
     assert said[-1] == "the time is up; 4 runs are left" and len(tried) == 4
+
+
+@pytest.mark.parametrize("error, kept", [
+    (TrainingError("the loss is nan", where="here", do="slow down"), "diverged: the loss is nan"),
+    (KeyError("z"), "raised KeyError: 'z'"),
+    (MemoryError("full"), ""),  # this machine's fault, to be tried again
+])  # fmt: skip
+def test_how_a_run_failed_is_kept_and_not_tried_again(monkeypatch, run, tmp_path, error, kept):
+    def fails(*given, **options):
+        raise error
+
+    monkeypatch.setattr(evidence, "run", fails)
+    recipe, said = in_arena(run.recipe, "one network"), []
+    benchmark._recorded(SimpleNamespace(send=said.append), recipe, "fedavg", 0, tmp_path)
+    assert said[0].startswith("FAILED")
+    assert benchmark.failed(recipe, "fedavg", 0, folder=tmp_path) == kept
+    assert not benchmark.failed(recipe.change({"lr": 0.5}), "fedavg", 0, folder=tmp_path)
+    assert not benchmark.failed(recipe, "fedavg", 1, folder=tmp_path)
+    entry = gather(run, "one network", only=["fedavg"])["fedavg"]
+    assert entry.failed == ({0: kept} if kept else {}) and not entry.whole
+    assert entry.open == ([1] if kept else [0, 1])
+
+
+def test_what_failed_is_not_missing(monkeypatch, tmp_path):
+    names = ["solo"]
+    before = benchmark.missing("digits-mini", folder=tmp_path, names=names)
+    monkeypatch.setattr(evidence, "run", lambda *a, **k: 1 / 0)
+    recipe, method, seed = before[0]
+    benchmark._recorded(SimpleNamespace(send=print), recipe, method, seed, tmp_path)
+    left = benchmark.missing("digits-mini", folder=tmp_path, names=names)
+    assert len(left) == len(before) - 1 and (recipe, method, seed) not in left
 
 
 def pipe(duplex):

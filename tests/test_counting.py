@@ -90,6 +90,11 @@ def test_a_result_holds_its_work_unless_it_was_resumed(tmp_path):
     options = {"seed": 0, "scenario": scenario, "threads": 1}
     whole = evidence.run(recipe, "fedavg", **options)
     assert whole.totals["work"]["forward"] == 2 * 2 * IMAGES
+    assert whole.totals["start"]["forward"] == 0
+    assert 0 < whole.totals["start"]["peak_memory"] <= whole.totals["peak_memory"]
+    ahead = evidence.run(recipe.change({"solo.pretrain_epochs": 3}), "solo", **options)
+    assert ahead.totals["start"]["backward"] == 3 * IMAGES
+    assert ahead.totals["work"] | {"cpu_seconds": 0} == whole.totals["work"] | {"cpu_seconds": 0}
 
     class Stop(Exception):
         pass
@@ -103,4 +108,4 @@ def test_a_result_holds_its_work_unless_it_was_resumed(tmp_path):
                      **options)  # fmt: skip
     resumed = evidence.run(recipe, "fedavg", checkpoint=tmp_path, **options)
     assert resumed.history["accuracy"] == whole.history["accuracy"]
-    assert "work" not in resumed.totals
+    assert not {"work", "start"} & resumed.totals.keys()

@@ -182,6 +182,9 @@ def test_matrix_outlines_and_numbers(made):
     assert " ± " in made["accuracy_matrix"].axes[0].texts[0].get_text()
     largest = np.abs(MATRIX[0] - 0.5).max()
     assert made["matrix"].axes[0].images[0].get_clim() == pytest.approx((-largest, largest))
+    names = {"title": "Two counts", "xlabel": "x", "ylabel": "y", "unit": "runs"}
+    counts = figures.matrix([[0, 3]], signed=False, decimals=0, **names)
+    assert counts.axes[0].images[0].get_clim() == (0, 3)
 
 
 def test_every_number_in_a_cell_can_be_read():

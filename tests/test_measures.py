@@ -6,8 +6,19 @@ from conftest import federation, images, tiny_scenario
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedtutor.errors import ModelError
-from fedtutor.measures import accuracy, divergence, inter, intra, logits, weight_distance
+from fedtutor.errors import ModelError, SettingError
+from fedtutor.measures import (
+    accuracy,
+    class_abroad,
+    class_distance,
+    divergence,
+    inter,
+    intra,
+    logits,
+    mmd,
+    neighbors_abroad,
+    weight_distance,
+)
 
 MATRIX = [[0.9, 0.1, 0.2], [0.3, 0.8, 0.5], [0.0, 0.4, 0.7]]
 
@@ -67,3 +78,23 @@ def test_logits_leave_the_model_as_it_was():
     z = logits(model, weights, scenario, scenario.public.x)
     assert z.shape == (20, 3) and not z.any()
     assert all(torch.equal(v, before[n]) for n, v in model.state_dict().items())
+
+
+def test_neighbors_by_hand():
+    """Group 0 at 0, 1 and 10; group 1 at 9, 11.5 and 12."""
+    h = torch.tensor([[0.0], [1.0], [10.0], [9.0], [11.5], [12.0]])
+    of, y = torch.tensor([0, 0, 0, 1, 1, 1]), torch.tensor([5, 5, 6, 6, 5, 5])
+    assert neighbors_abroad(h, of, nearest=1) == pytest.approx(2 / 6)  # 10 and 9
+    assert class_abroad(h, y, of) == pytest.approx(2 / 6)  # only 10 and 9 meet their class
+    assert class_abroad(h, torch.zeros(6), of) == 1
+
+
+def test_distance_of_classes_is_the_mean_of_their_mmds():
+    g = torch.Generator().manual_seed(0)
+    h, other = torch.randn(6, 3, generator=g), torch.randn(5, 3, generator=g)
+    y, k = torch.tensor([0, 0, 1, 1, 2, 2]), torch.tensor([0, 1, 1, 3, 3])
+    expected = (mmd(h[:2], other[:1], bandwidth=2.0) + mmd(h[2:4], other[1:3], bandwidth=2.0)) / 2
+    assert class_distance(h, y, other, k, bandwidth=2.0) == pytest.approx(expected)
+    assert class_distance(h, y, h, y, bandwidth=2.0) == 0
+    with pytest.raises(SettingError, match="no class in common"):
+        class_distance(h, y, other, k + 10, bandwidth=2.0)

@@ -25,11 +25,13 @@ def matrix(
     unit: str,
     limit: float | None = None,
     decimals: int | None = None,
+    signed: bool = True,
 ) -> Figure:
     """Heat map of signed values (correlations, gains) with 0 in the middle of the colors.
 
     values: [rows, columns] or a dict from panel title to such arrays of one shape. The colors go
     from -limit to limit (default: the largest magnitude). `decimals`: write the numbers, too.
+    Counts and shares are not `signed`: their colors begin with 0.
     """
     panels = mapping(values if isinstance(values, Mapping) else {"": values}, where="matrix")
     data = {name: numbers(v, 2, where=f"matrix {name}".strip()) for name, v in panels.items()}
@@ -44,7 +46,8 @@ def matrix(
         write = np.vectorize(lambda v: f"{v:z.{decimals}f}".replace("-", "\N{MINUS SIGN}"))
         texts = {name: write(v) for name, v in data.items()}
     return heat(data, texts, rows, columns, title=title, xlabel=xlabel, ylabel=ylabel, unit=unit,
-                cmap="RdBu_r", limits=(-limit, limit), outlined=[], note="",
+                cmap="RdBu_r" if signed else "Blues",
+                limits=(-limit if signed else 0, limit), outlined=[], note="",
                 square=decimals is None, where="matrix")  # fmt: skip
 
 

@@ -20,7 +20,7 @@ def distribution_matching(h: Tensor, y: Tensor, h_virtual: Tensor, y_virtual: Te
     sum_c ||mean of h over class c - mean of h_virtual over class c||^2, summed over the features.
     h: [n, d], y: [n]; h_virtual: [m, d], y_virtual: [m]. A class that one of the two lacks adds
     nothing. It is the squared MMD with a linear kernel, class by class: only means are matched.
-    Official code: the same, on random batches of private images.
+    Official code: the same, on random batches of private images. Derived in notebook 05.
     """
     mean = class_prototypes(h, y, num_classes=num_classes)
     mean_virtual = class_prototypes(h_virtual, y_virtual, num_classes=num_classes)
@@ -33,7 +33,7 @@ def fedlgd_loss(z: Tensor, y: Tensor, regularizer: Tensor, *, lambda_: float = 1
 
     CE + lambda L_Con. z [batch, classes], y [batch]: virtual images of the client and of the
     server; `regularizer` is the value of Eq. 4, or of `mmd_regularizer` (Fig. 3a). lambda = 0
-    leaves cross-entropy.
+    leaves cross-entropy. Derived in notebook 05.
     """
     return cross_entropy(z, y) + lambda_ * regularizer
 
@@ -44,7 +44,8 @@ def supervised_contrastive(h: Tensor, y: Tensor, *, tau: float = 0.07) -> Tensor
     sum_j (-1 / |P(j)|) sum_{p in P(j)} log(exp(h_j . h_p / tau) / sum_{a != j} exp(h_j . h_a /
     tau)), P(j) the other images of class y_j. h: [n, d], y: [n]; an image without another of its
     class adds nothing. The loss is Khosla et al.'s, where h has length 1; the equation prints no
-    normalization and the text no tau. Official code: `supervised_contrastive_code`.
+    normalization and the text no tau. Official code: `supervised_contrastive_code`. Derived in
+    notebook 05.
     """
     return _contrast(h, y, tau).sum()
 
@@ -52,7 +53,8 @@ def supervised_contrastive(h: Tensor, y: Tensor, *, tau: float = 0.07) -> Tensor
 def supervised_contrastive_code(h: Tensor, y: Tensor, *, tau: float = 0.07) -> Tensor:
     """FedLGD Eq. 4 as its code has it: h scaled to length 1, the mean over all n anchors.
 
-    Anchors without another image of their class count in the mean, as zeros.
+    Anchors without another image of their class count in the mean, as zeros. Derived in
+    notebook 05.
     """
     return _contrast(normalize(h, dim=1), y, tau).mean()
 
@@ -80,7 +82,8 @@ def gradient_distance(g: Sequence[Tensor], g_other: Sequence[Tensor], *,
     sum over tensors and their rows i of 1 - cos(g[i], g_other[i]); a row is all weights into one
     output. Lengths do not matter: each row adds 0 (same direction) to 2 (opposite). A row of zeros
     points nowhere and adds 1. `vectors`: biases and norm scales are left out ("skip": official
-    code, and that of Zhao et al. 2021, whose distance it is) or each is one row ("row").
+    code, and that of Zhao et al. 2021, whose distance it is) or each is one row ("row"). Derived in
+    notebook 05.
     """
     return torch.stack([(1 - cosine_similarity(a, b, dim=1, eps=1e-30)).sum()
                         for a, b in _rows(g, g_other, vectors)]).sum()  # fmt: skip
@@ -89,7 +92,8 @@ def gradient_distance(g: Sequence[Tensor], g_other: Sequence[Tensor], *,
 def gradient_distance_code(g: Sequence[Tensor], g_other: Sequence[Tensor]) -> Tensor:
     """FedLGD Eq. 6 as its code has it: 0.000001 is added to each product of lengths.
 
-    Rows whose lengths multiply to much less than that add 1, however they point.
+    Rows whose lengths multiply to much less than that add 1, however they point. Derived in
+    notebook 05.
     """
     return torch.stack([
         (1 - (a * b).sum(1) / (a.norm(dim=1) * b.norm(dim=1) + 1e-6)).sum()

@@ -9,6 +9,7 @@ and 6). In all other rounds the local objective is L_CE(D_g and D_c) + lambda L_
 """
 
 import copy
+import math
 from dataclasses import dataclass
 
 import torch
@@ -238,3 +239,25 @@ def _averaged(fed) -> dict[str, torch.Tensor]:
 
 def _reading(fed) -> str:
     return "code" if fed.settings.virtual_init == "statistics_code" else "paper"
+
+
+def client_passes(private: int, *, classes: int, ipc: int, anchors: int, rounds: int,
+                  batch_size: int, real: int, first: int, selected: int,
+                  refine: int) -> dict[str, int]:  # fmt: skip
+    """Images that one client sends through networks in a whole run (FedLGD Fig. 5), by purpose.
+
+    - "compared": private images, whose features are only compared with: up to `real` per class in
+      each of the `first` steps before round 1 and in the `refine` steps of each selected round;
+    - "pixels": virtual images in these steps, with a gradient that reaches their pixels;
+    - "weights": images in local training, with a gradient that reaches the weights: `ipc` per
+      class in selected rounds, else also the server's `anchors`, which with the regularizer join
+      every batch once more (reading "code", one local epoch, selected_data "local").
+
+    The tests hold it to what `counting.Work` counts in runs. FedAvg on private images:
+    private x rounds, all of them for weights.
+    """
+    steps, own = first + selected * refine, classes * ipc
+    batches = math.ceil((own + anchors) / batch_size)
+    together = own + anchors + batches * anchors
+    return {"compared": steps * min(private, real * classes), "pixels": steps * own,
+            "weights": selected * own + (rounds - selected) * together}  # fmt: skip

@@ -1,0 +1,401 @@
+"""The report: every printed number beside what was measured, and every claim in one ledger.
+
+    python -m fedtutor report            what is covered, and which files were skipped
+    python -m fedtutor report --readme   the same into README.md
+
+Nothing is typed here. Printed numbers come from `data/published`; measured ones from the files in
+`data/results` that a manifest names (`data/queue.toml` at the papers' settings,
+`data/measured.toml` at smaller ones); verdicts from the tables that the committed notebooks show. A
+file that is not what its place says is named and skipped, as in `queue.survey`.
+"""
+
+import re
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from . import claims, evidence, ledger, queue, recipes
+from .errors import StorageError
+from .ledger import not_accuracy, owners, tables
+from .measures import inter, intra
+from .queue import Run
+from .storage import ROOT, load_json, shown, write_atomically
+
+MEASURED = ROOT / "data" / "measured.toml"
+PAPER, STAND_IN, REDUCED, OPEN = "paper", "stand-in", "reduced", "not yet"
+SETTINGS = (PAPER, STAND_IN, REDUCED, OPEN)
+COLUMNS = {PAPER: "paper's setting", STAND_IN: STAND_IN, REDUCED: REDUCED, OPEN: OPEN}
+ABOVE, BELOW, EQUAL, ONE = "above", "below", "not told apart", "one seed"
+NEITHER = "no verdict"  # at other settings or on other data, a number cannot meet a printed one
+NO_RUN = "no run is planned"
+NOTHING = "nothing (what the paper leaves open is chosen in the recipe)"
+HIDDEN = {"eval_every", "observe"}  # when we look changes nothing that we see
+WHOLE = {"avg", "average", "inter", "intra", "accuracy", "digits_inter_acc"}  # over all clients
+ALSO = re.compile(r"delta|^lambda$|/delta$")  # columns that are no accuracy
+
+
+@dataclass(frozen=True)
+class Report:
+    """Runs of the manifests, and what a folder holds of them."""
+
+    runs: tuple[Run, ...]
+    found: dict  # path -> evidence.Result
+    faults: tuple[str, ...]  # files that were skipped, in words
+    folder: Path
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        """One line per printed accuracy and line of a manifest that stands for it.
+
+        A cell that no run stands for has one line, too. `setting`: "paper"; "stand-in", the paper's
+        settings on other data; "reduced"; "not yet". `measured` is mean ± standard deviation over
+        `seeds`, in percent; `verdict` the rule of all claims, asked of measured minus printed
+        (where a misprint is known, minus the likely number); `command` computes the cell anew.
+        """
+        groups = {}
+        for run in self.runs:
+            groups.setdefault((run.table, run.row, run.column), []).append(run)
+        lines, planned = [], set()
+        for runs in groups.values():
+            for key in runs[0].tables:
+                lines += _cells(self, runs, key)
+        planned = {(line["paper"], line["table"], line["row"], line["column"]) for line in lines}
+        for paper, key in tables():
+            for row, column, printed, likely in printed_cells(paper, key):
+                if (paper, key, row, column) not in planned:
+                    lines.append({"paper": paper, "table": key, "row": row, "column": column,
+                                  "printed": printed, "likely": likely, "setting": OPEN,
+                                  "verdict": OPEN, "measured": "", "seeds": "", "values": (),
+                                  "run": NO_RUN, "machine": "", "command": NO_RUN})  # fmt: skip
+        return pd.DataFrame(lines)
+
+    @cached_property
+    def best(self) -> pd.DataFrame:
+        """The cells with one line each: the setting nearest to the paper's that was measured."""
+        cells = self.cells.assign(rank=self.cells["setting"].map(SETTINGS.index))
+        ranked = cells.sort_values("rank", kind="stable")
+        one = ranked.drop_duplicates(["paper", "table", "row", "column"])
+        return one.sort_index().drop(columns="rank")
+
+    def table(self, paper: str, key: str) -> pd.DataFrame:
+        """A printed table beside ours: row | column | paper | measured | ... | command."""
+        cells = self.cells[(self.cells["paper"] == paper) & (self.cells["table"] == key)]
+        printed = [f"{p:g}" + (f" (likely {q:g})" if p != q else "")
+                   for p, q in zip(cells["printed"], cells["likely"], strict=True)]  # fmt: skip
+        columns = ["measured", "seeds", "verdict", "setting", "run", "machine", "command"]
+        front = cells[["row", "column"]].assign(**{"paper": printed})
+        return pd.concat([front, cells[columns]], axis=1).reset_index(drop=True)
+
+    def blocks(self, paper: str, key: str) -> list["Block"]:
+        """A printed table as one grid per line of a manifest; what no run stands for comes last."""
+        cells = self.cells[(self.cells["paper"] == paper) & (self.cells["table"] == key)]
+        said = [f"{c.likely:g}" + (f"; {c.measured}" if c.measured else "")
+                + (f", {c.verdict}" if c.setting == PAPER else "")
+                for c in cells.itertuples()]  # fmt: skip
+        differ, blocks = dict(self.differences(paper, key)), []
+        for (run, setting), lines in cells.assign(said=said).groupby(
+            ["run", "setting"], sort=False
+        ):
+            grid = lines.pivot(index="row", columns="column", values="said").fillna("")
+            one = lines["command"].iloc[0]
+            name, _, row = one.partition(f'--only "{run}: ')
+            blocks.append(Block(
+                run, setting, ", ".join(dict.fromkeys(lines["seeds"])),
+                grid.loc[lines["row"].unique(), lines["column"].unique()],
+                differ.get(run, "") if setting != OPEN else "",
+                f'{name}--only "{run}: "{row.partition(chr(34))[2]}' if row else one,
+            ))  # fmt: skip
+        return sorted(blocks, key=lambda b: (b.run == NO_RUN, SETTINGS.index(b.setting)))
+
+    def differences(self, paper: str, key: str) -> list[tuple[str, str]]:
+        """(line of a manifest, what differs) for all that measured something of this table."""
+        said, planned = {}, {}
+        mine = [run for run in self.runs if run.paper == paper and key in run.tables]
+        for run in mine:  # the paper's own data count more
+            if run.manifest == queue.MANIFEST:
+                place = (run.row, run.column, run.method)
+                if place not in planned or not run.instead_of:
+                    planned[place] = run
+        for run in mine:
+            if run.path(self.folder) in self.found:
+                parts = differs(run, planned.get((run.row, run.column, run.method)))
+                said.setdefault(run.table, []).append(parts)
+        lines = []
+        for name, all_parts in said.items():
+            parts = dict.fromkeys(part for parts in all_parts for part in parts)
+            lines.append((name, "; ".join(parts) or NOTHING))
+        return lines
+
+    def coverage(self, book: pd.DataFrame) -> pd.DataFrame:
+        """One line per printed table: owner, accuracies, how many at each setting, its claims.
+
+        `book` is the ledger of all claims, `ledger.read()`.
+        """
+        owner, other = owners()["tables"], not_accuracy()
+        lines = []
+        for paper, key in tables():
+            mine = self.best[(self.best["paper"] == paper) & (self.best["table"] == key)]
+            counts = mine["setting"].value_counts()
+            about = book[[(paper == p and key in t) for p, t in
+                            zip(book["paper"], book["tables"], strict=True)]]  # fmt: skip
+            lines.append({
+                "paper": paper, "table": key, "notebook": owner[paper, key],
+                "numbers": len(mine), **{COLUMNS[s]: int(counts.get(s, 0)) for s in SETTINGS},
+                "its claims": ledger.in_words(about) or other.get((paper, key), ""),
+            })  # fmt: skip
+        return pd.DataFrame(lines)
+
+
+@dataclass(frozen=True)
+class Block:
+    """What one line of a manifest says about a printed table."""
+
+    run: str  # its name there
+    setting: str
+    seeds: str
+    grid: pd.DataFrame  # row by column: printed (a misprint mended); measured, verdict
+    differs: str
+    command: str  # computes all of it; `Report.table` has the command of each cell
+
+
+def build(folder=evidence.RESULTS, manifests: Sequence[Path] = (queue.MANIFEST, MEASURED)):
+    """The `Report` of a folder of results."""
+    runs = tuple(run for path in manifests for run in queue.load(path))
+    found, faults = queue.survey(runs, folder)
+    return Report(runs, found, tuple(dict.fromkeys(faults)), Path(folder))
+
+
+# --- cells
+
+
+def printed_cells(paper: str, key: str) -> list[tuple[str, str, float, float]]:
+    """(row, column, printed, likely) of every accuracy in a table; likely: a misprint mended."""
+    if (paper, key) in not_accuracy():
+        return []
+    frame = claims.published_table(paper, key)
+    raw = load_json(claims.PUBLISHED / "tables.json")[paper][key]["rows"]
+    cells = []
+    for name, row in zip(frame.attrs["rows"], raw, strict=True):
+        likely = {n["column"]: n["likely"] for n in row.get("note", []) if n.get("likely")}
+        for column in frame.attrs["printed"]:
+            value = row.get(column)
+            if isinstance(value, int | float) and not ALSO.search(column):
+                cells.append((name, column, float(value), float(likely.get(column, value))))
+    return cells
+
+
+def accuracy(result: evidence.Result, domain: str = "", *, elsewhere: bool = False, last: int = 1,
+             before: bool = False) -> float | None:  # fmt: skip
+    """Mean accuracy of the clients of a domain (of all, if none is named), in percent.
+
+    On their own tests or `elsewhere`, over the `last` tested rounds, or `before` round 1. A domain
+    may be cut short ("AM" for amazon), as the papers do. None: this was not measured.
+    """
+    history = result.history
+    tests, own = history["tests"], [history["tests"].index(d) for d in history["domains"]]
+    if domain:
+        name = _test(domain, tests)
+        chosen = [i for i, j in enumerate(own) if tests[j] == name]
+    else:
+        chosen = list(range(len(own)))
+    ends = [e["matrix"] for e in history["accuracy"] if e["moment"] == "end"
+            and (e["round"] == 0) == before][-last:]  # fmt: skip
+    found = [(inter if elsewhere else intra)(matrix, own) for matrix in ends]
+    if not chosen or not found or None in found:
+        return None
+    return 100 * statistics.fmean(row[i] for row in found for i in chosen)
+
+
+def meaning(table: pd.DataFrame, key: str, column: str, named: str) -> tuple[str, bool] | None:
+    """(domain, elsewhere?) that a printed column stands for, or None for what is no accuracy.
+
+    `named` is what the manifest calls it: the column itself, or a group of columns.
+    """
+    if ALSO.search(column):
+        return None
+    end = column if column == named else column.removesuffix(f" {named}")
+    end = end.rpartition("/")[2]
+    about = f"{key} {column}".lower()
+    elsewhere = end.endswith("->") or (
+        not end.endswith("<-") and "intra" not in about
+        and "inter" in f"{about} {table.attrs['caption']}".lower()
+    )  # fmt: skip
+    domain = end.removesuffix("->").removesuffix("<-")
+    return ("" if domain.lower() in WHOLE else domain), elsewhere
+
+
+def _cells(report: Report, runs: Sequence[Run], key: str) -> list[dict]:
+    """The lines of one row and column of a manifest, whose runs differ in the seed alone."""
+    run, lines = runs[0], []
+    done = [(r.seed, report.found[p]) for r in runs if (p := r.path(report.folder)) in report.found]
+    frame = claims.published_table(run.paper, key)
+    columns = claims.columns_of(frame, run.column)
+    for row, column, printed, likely in printed_cells(run.paper, key):
+        if row != run.row or column not in columns:
+            continue
+        domain, elsewhere = meaning(frame, key, column, run.column)
+        options = {"elsewhere": elsewhere, "last": run.last, "before": run.before}
+        values = [accuracy(result, domain, **options) for _, result in done]
+        if done and None in values and column == run.column:  # a column that is no domain
+            values = [accuracy(result, "", **options) for _, result in done]
+        if None in values:
+            continue  # a domain that these data do not have
+        setting = _setting(run, [result for _, result in done])
+        lines.append({
+            "paper": run.paper, "table": key, "row": row, "column": column, "printed": printed,
+            "likely": likely, "setting": setting, "values": tuple(values),
+            "measured": spread(values), "seeds": ", ".join(str(seed) for seed, _ in done),
+            "verdict": beside(values, likely) if setting == PAPER
+            else OPEN if setting == OPEN else NEITHER,
+            "run": run.table, "machine": machine([result for _, result in done]),
+            "command": command(run, again=bool(done)),
+        })  # fmt: skip
+    return lines
+
+
+def _setting(run: Run, done: Sequence[evidence.Result]) -> str:
+    if not done:
+        return OPEN
+    if run.recipe.profile != "paper":
+        return REDUCED
+    return STAND_IN if run.instead_of or any(r.scenario["stand_in"] for r in done) else PAPER
+
+
+def _test(domain: str, tests: Sequence[str]) -> str | None:
+    """The one test set that a paper's name for a domain means.
+
+    The same name but for signs and case; else one that begins with it ("AM"); else one that begins
+    with the same five letters ("SynthDigits" for synthetic).
+    """
+    plain = {"".join(filter(str.isalnum, name)).lower(): name for name in tests}
+    short = "".join(filter(str.isalnum, domain)).lower()
+    if short in plain:
+        return plain[short]
+    for begin in (short, short[:5]):
+        if len(found := [name for key, name in plain.items() if key.startswith(begin)]) == 1:
+            return found[0]
+    return None
+
+
+def beside(values: Sequence[float], printed: float) -> str:
+    """Whether measured values lie above or below a printed one, by the rule of all claims."""
+    if len(values) < 2:
+        return ONE
+    said = claims.verdict([value - printed for value in values], +1)
+    return {claims.HOLDS: ABOVE, claims.FAILS: BELOW}.get(said, EQUAL)
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean ± standard deviation (divisor n - 1), one decimal; the mean alone for one seed."""
+    if not values:
+        return ""
+    sd = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.1f}{sd}"
+
+
+def differs(run: Run, planned: Run | None = None) -> list[str]:
+    """What a run does otherwise than the paper's profile: its note, and `key ours (paper's)`.
+
+    `planned` is the run of the queue that stands for the same row, if there is one.
+    """
+    parts = [run.note] if run.note else []
+    scenario = run.instead_of or run.recipe.scenario
+    model = planned or run
+    if model.recipe.profile == "paper" and model.recipe.scenario == scenario:
+        theirs = model.recipe.values()
+    else:
+        paper = recipes.load(model.recipe.name, profile="paper", scenario=scenario)
+        own = {k: v for k, v in model.own.items() if k.startswith(f"{run.method}.")}
+        theirs = {**paper.values(), **run.own, **own}
+    ours = run.recipe.values()
+    for key, value in ours.items():
+        if key in theirs and value != theirs[key] and _matters(key, run, theirs):
+            owned = key.partition(".")[0] == run.method
+            name = key.partition(".")[2] if owned else key
+            parts.append(f"{name} {_text(value)} ({_text(theirs[key])})")
+    return parts
+
+
+def _matters(key: str, run: Run, theirs: dict) -> bool:
+    owner = key.partition(".")[0]
+    if owner in run.recipe.methods and owner not in (key, run.method):
+        return False  # a parameter of another method
+    per_client = run.recipe.settings.client_epochs and theirs["client_epochs"]
+    return key not in HIDDEN and not (key == "local_epochs" and per_client)
+
+
+def _text(value) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "whole" if value is None else str(value)
+
+
+def command(run: Run, *, again: bool) -> str:
+    """What computes the cell of this run: all its seeds, into a folder of its own if `again`."""
+    part = run.name.removesuffix(f" {run.seed}")
+    words = ["python -m fedtutor queue run", f'--only "{part}"']
+    if run.manifest != queue.MANIFEST:
+        words.append(f"--manifest {shown(run.manifest)}")
+    return " ".join([*words, *(["--results build/again"] if again else [])])
+
+
+def machine(done: Sequence[evidence.Result]) -> str:
+    """Devices and commits of results; a + marks code or recipes that differed from the commit."""
+    said = []
+    for r in done:
+        git = r.environment.get("git") or {}
+        mark = f"{(git.get('commit') or 'no commit')[:7]}{'+' if git.get('dirty') else ''}"
+        said.append(f"{r.environment['device']}, torch {r.environment['torch']}, {mark}")
+    return "; ".join(dict.fromkeys(said))
+
+
+# --- README
+
+BEGIN, END = "<!-- made by: python -m fedtutor report --readme -->", "<!-- end of what is made -->"
+
+
+def readme_part(report: Report, book: pd.DataFrame) -> str:
+    """Markdown: a line per paper, and all accuracies at a paper's own settings and data."""
+    coverage = report.coverage(book).groupby("paper", sort=False)
+    sums = coverage[["numbers", *COLUMNS.values()]].sum()
+    sums.insert(0, "tables", coverage.size())
+    lines = [*_markdown(sums), "", *_markdown(ledger.counts(book))]
+    for paper, key in tables():
+        for block in report.blocks(paper, key):
+            if block.setting == PAPER:
+                about = f"{paper}, Table {key} (*{block.run}*, seeds {block.seeds})"
+                lines += ["", f"{about}, printed; measured in %:", "", *_markdown(block.grid), "",
+                          f"Differs from the paper in: {block.differs}."]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _markdown(frame: pd.DataFrame) -> list[str]:
+    rows = [
+        ["", *frame.columns],
+        ["---"] * (1 + len(frame.columns)),
+        *([name, *line] for name, line in zip(frame.index, frame.values, strict=True)),
+    ]
+    return [f"| {' | '.join(map(str, row))} |" for row in rows]
+
+
+def with_part(text: str, part: str) -> str:
+    """README.md's `text` with `part` between the two marks."""
+    before, begin, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    if not begin or not after:
+        raise StorageError("README.md has no place for the report", where="README.md",
+                           do=f"put {BEGIN} and {END} on lines of their own")  # fmt: skip
+    return f"{before}{BEGIN}\n\n{part}\n\n{END}{after}"
+
+
+def update_readme(path: Path = ROOT / "README.md") -> bool:
+    """Make the part of README.md anew; return whether it changed."""
+    text = path.read_text(encoding="utf-8")
+    new = with_part(text, readme_part(build(), ledger.read()))
+    if new != text:
+        write_atomically(path, lambda name: Path(name).write_text(new, encoding="utf-8"))
+    return new != text

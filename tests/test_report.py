@@ -1,0 +1,393 @@
+"""The report: what is counted, what is read, and that README.md and notebooks agree with it."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fedtutor import claims, evidence, ledger, misprints, queue, report
+from fedtutor.__main__ import main
+from fedtutor.errors import SettingError, StorageError
+from fedtutor.evidence import Claims, load_result
+from fedtutor.report import ABOVE, BELOW, EQUAL, ONE, OPEN, PAPER, REDUCED, STAND_IN
+from fedtutor.storage import ROOT, save_json
+
+NOTEBOOKS = sorted(ledger.NOTEBOOKS.glob("[0-9][0-9]*.ipynb"))
+
+
+@pytest.fixture(scope="module")
+def made():
+    return report.build()
+
+
+@pytest.fixture(scope="module")
+def book():
+    return ledger.read()
+
+
+# --- what is committed
+
+
+def test_every_committed_result_that_a_list_names_is_sound(made):
+    assert made.faults == ()
+
+
+def test_every_run_that_the_notebooks_show_is_recorded(made):
+    missing = [run.name for run in made.runs if run.manifest == report.MEASURED
+               and run.path(made.folder) not in made.found]  # fmt: skip
+    assert not missing, "record them, or take them out of data/measured.toml"
+
+
+def test_all_41_tables_are_counted(made, book):
+    coverage = made.coverage(book)
+    assert len(coverage) == len(ledger.tables()) == 41
+    assert (coverage[list(report.COLUMNS.values())].sum(axis=1) == coverage["numbers"]).all()
+    assert coverage["numbers"].sum() == sum(
+        len(report.printed_cells(*place)) for place in ledger.tables()
+    )
+    empty = coverage[coverage["numbers"] == 0]
+    assert set(zip(empty["paper"], empty["table"], strict=True)) == set(ledger.not_accuracy())
+
+
+def test_the_mnist_column_of_repshare_is_there_at_the_papers_settings(made):
+    cells = made.best[(made.best["paper"] == "RepShare") & (made.best["setting"] == PAPER)]
+    assert len(cells[cells["column"].str.startswith("MNIST")]) == 15
+    assert cells["machine"].str.contains(r"torch 2\.").all() and (cells["seeds"] == "0, 1, 2").all()
+
+
+def test_readme_has_the_table_of_today(made, book):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text == report.with_part(text, report.readme_part(made, book)), (
+        "stale: python -m fedtutor report --readme"
+    )
+
+
+def test_readme_without_a_place_is_one_clear_error(tmp_path):
+    (tmp_path / "README.md").write_text("# nothing\n")
+    with pytest.raises(StorageError, match="no place for the report"):
+        report.update_readme(tmp_path / "README.md")
+
+
+# --- who owns what
+
+
+def test_every_table_and_claim_has_one_owner_and_the_notebooks_agree(book):
+    owner = ledger.owners()
+    assert len(owner["claims"]) == 201 and set(owner["tables"]) == set(ledger.tables())
+    measured = book[(book["paper"] != ledger.OURS) & (book["verdict"] != ledger.OPEN)]
+    for id, notebook in measured["notebook"].items():
+        said = f"{id}: data/owners.toml has {owner['claims'][id]}, but it is measured in {notebook}"
+        assert owner["claims"][id] == notebook, said
+    there = {path.stem.partition("_")[0] for path in NOTEBOOKS}
+    left = book[(book["verdict"] == ledger.OPEN) & book["notebook"].isin(there)]
+    assert left.empty, f"not measured where data/owners.toml has them: {list(left.index)}"
+
+
+def mentioned(text: str, keys: list[str]) -> set[str]:
+    """The keys in "Table 1", "Tables V to VII", "Figs. 7, 9 and 10"; 7 and Fig7 are two things."""
+    order = list(dict.fromkeys(key.partition("-")[0] for key in keys))
+    found = set()
+    for kind, names in re.findall(r"(Table|Fig)s?\.? ((?:[0-9IVX]+|, | and | to )+)", text):
+        for part in re.split(", | and ", names):
+            first, _, last = (("Fig" if kind == "Fig" else "") + n for n in part.partition(" to "))
+            ends = [order.index(n) for n in (first, last) if n in order]
+            found |= set(order[min(ends) : max(ends) + 1]) if ends else set()
+    return found
+
+
+def test_a_notebook_speaks_of_the_tables_that_it_owns():
+    texts = {path.stem.partition("_")[0]: path.read_text(encoding="utf-8") for path in NOTEBOOKS}
+    for (paper, key), notebook in ledger.owners()["tables"].items():
+        if notebook in texts and key != "text":
+            keys = [k for p, k in ledger.tables() if p == paper]
+            assert key.partition("-")[0] in mentioned(texts[notebook], keys), (paper, key)
+
+
+@pytest.mark.parametrize("old, new, words", [
+    ('"fccl-08", ', "", "nobody owns fccl-08"),
+    ('"fccl-08", ', '"fccl-08", "fccl-08", ', "fccl-08 is owned twice"),
+    ('"fccl-08", ', '"fccl-08", "fccl-99", ', "fccl-99 is unknown"),
+    ('"FCCL 1", ', "", r"nobody owns \('FCCL', '1'\)"),
+])  # fmt: skip
+def test_a_wrong_list_of_owners_is_one_clear_error(old, new, words, tmp_path):
+    path = tmp_path / "owners.toml"
+    text = ledger.OWNERS.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(SettingError, match=words):
+        ledger.owners(path)
+
+
+# --- the ledger
+
+
+def notebook_with(table: Claims, path: Path) -> None:
+    frame = table.table()
+    cell = {"cell_type": "code", "metadata": {"tags": ["claims"]}, "source": "",
+            "outputs": [{"data": {"text/html": [frame.to_html()]}}]}  # fmt: skip
+    path.write_text(json.dumps({"cells": [cell]}), encoding="utf-8")
+
+
+def measured_claims(setting="tiny · quick · seeds 0, 1, 2 & <b>more</b>"):
+    table = Claims("FCCL")
+    table.measure("fccl-01", [1.0, 1.1, 1.2], claimed=+1, unit="points", setting=setting,
+                  stand_in=True)  # fmt: skip
+    table.not_testable("fccl-05", "Office-Home")
+    table.add("extra-01", "Something & nothing < everything", "section 3")
+    table.measure("extra-01", [-2.0, -2.1], claimed=+1, unit="points", setting="x", stand_in=False)
+    return table
+
+
+def test_the_ledger_is_what_the_notebooks_show(tmp_path):
+    notebook_with(measured_claims(), tmp_path / "01b_x.ipynb")
+    book = ledger.read(tmp_path)
+    first = book.loc["fccl-01"]
+    assert (first["paper"], first["notebook"]) == ("FCCL", "01b")
+    assert first["verdict"] == "consistent with"
+    assert first["measured"] == "+1.10 ± 0.10 points (3 seeds)"
+    assert first["setting"] == "tiny · quick · seeds 0, 1, 2 & <b>more</b>; measured here"
+    own = book.loc["extra-01"]
+    assert own["paper"] == ledger.OURS and own["claim"] == "Something & nothing < everything"
+    assert own["verdict"] == "does not hold"
+    counts = ledger.counts(book)
+    assert counts.loc["FCCL", "not testable here"] == 1 and counts.loc["FCCL", "open"] == 26
+    assert counts.to_numpy().sum() == 202
+
+
+def test_a_claim_in_two_notebooks_is_refused(tmp_path):
+    for name in ("01_x.ipynb", "01b_x.ipynb"):
+        notebook_with(measured_claims(), tmp_path / name)
+    with pytest.raises(StorageError, match="measured in 01 and in 01b_x"):
+        ledger.read(tmp_path)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_table_and_the_printed_verdicts_of_a_notebook_agree(path):
+    """A table that is older than the lines below it, or cut short by pandas, is noticed."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    cells = [c for c in content["cells"] if "claims" in c["metadata"].get("tags", [])]
+    text = "".join("".join(o.get("text", "")) for c in cells for o in c.get("outputs", []))
+    printed = dict(re.findall(r"^([a-z0-9]+(?:-[a-z0-9]+)+) +(.+)$", text, flags=re.M))
+    shown = {row["id"]: row["verdict"] for row in ledger.claims_in(content)}
+    assert list(shown) == list(printed)
+    for id, verdict in printed.items():
+        assert shown[id] == verdict or verdict.startswith(claims.NEAR), id
+
+
+# --- numbers out of results
+
+
+@pytest.fixture
+def result():
+    """Two clients of two domains; round 0 and three tested rounds."""
+    like = load_result(next(p for p in evidence.RESULTS.rglob("*.json") if p.is_file()))
+    rows = [(0, [[0.1, 0.2], [0.3, 0.4]]), (1, [[0.5, 0.6], [0.7, 0.8]]),
+            (2, [[0.5, 0.2], [0.3, 0.9]]), (3, [[0.6, 0.1], [0.2, 0.8]])]  # fmt: skip
+    history = {"clients": ["a", "b"], "domains": ["amazon", "webcam"],
+               "tests": ["amazon", "webcam"],
+               "accuracy": [{"moment": "end", "round": n, "epoch": None, "matrix": m}
+                            for n, m in rows]}  # fmt: skip
+    return replace(like, history=history)
+
+
+@pytest.mark.parametrize("domain, options, expected", [
+    ("", {}, 70), ("AM", {}, 60), ("W", {}, 80), ("", {"elsewhere": True}, 15),
+    ("am", {"elsewhere": True}, 10), ("AM", {"last": 2}, 55), ("", {"before": True}, 25),
+    ("D", {}, None), ("AM", {"last": 3, "elsewhere": True}, 30),
+])  # fmt: skip
+def test_an_accuracy_is_read_from_the_matrix(result, domain, options, expected):
+    found = report.accuracy(result, domain, **options)
+    assert found == (None if expected is None else pytest.approx(expected))
+
+
+@pytest.mark.parametrize("paper, key, column, named, expected", [
+    ("FCCL+", "VIII", "Digits/SV->", "Digits", ("SV", True)),
+    ("FCCL+", "VIII", "Digits/AVG", "Digits", ("", True)),
+    ("FCCL+", "VIII", "Digits/delta", "Digits", None),
+    ("FCCL+", "IX", "Digits/AVG", "Digits", ("", False)),
+    ("FCCL+", "X-intra", "Digits/AVG", "Digits", ("", False)),
+    ("FCCL+", "XI", "lambda", "", None), ("FCCL+", "XI", "intra", "intra", ("", False)),
+    ("FCCL+", "XVII", "Digits/AVG<-", "Digits/AVG<-", ("", False)),
+    ("FCCL+", "Fig7", "AVG", "AVG", ("", True)),
+    ("FCCL", "2", "Digits/SY", "Digits", ("SY", False)),
+    ("FCCL", "3", "Inter/C->", "", ("C", True)), ("FCCL", "3", "Intra/C", "", ("C", False)),
+    ("FedCSD", "II", "Average", "", ("", False)), ("FedCSD", "II", "D", "", ("D", False)),
+    ("FedLGD", "1", "MNIST-M IPC=10", "IPC=10", ("MNIST-M", False)),
+])  # fmt: skip
+def test_a_column_means_a_domain_here_or_elsewhere(paper, key, column, named, expected):
+    frame = claims.published_table(paper, key)
+    assert report.meaning(frame, key, column, named) == expected
+
+
+def test_a_short_name_is_the_one_test_that_it_means():
+    tests = ["mnist", "mnist_m", "svhn", "synthetic"]
+    assert report._test("MNIST", tests) == "mnist" and report._test("SV", tests) == "svhn"
+    assert report._test("MNIST-M", tests) == "mnist_m"
+    assert report._test("SynthDigits", tests) == "synthetic"
+    assert report._test("M", tests) is None and report._test("usps", tests) is None
+
+
+@pytest.mark.parametrize("values, said", [
+    ([71.0, 71.1, 71.2], ABOVE), ([69.0, 68.9, 69.1], BELOW), ([71.0, 75.0, 69.0], EQUAL),
+    ([71.0], ONE),
+])  # fmt: skip
+def test_the_verdict_on_a_number_is_the_rule_of_all_claims(values, said):
+    assert report.beside(values, 70.0) == said
+
+
+def test_names_of_rows_and_columns():
+    table = claims.published_table("FedLGD", "1")
+    assert table.attrs["rows"][:2] == ["FedAvg (ResNet18)", "FedAvg (ConvNet)"]
+    assert len(claims.columns_of(table, "IPC=10")) == 6
+    assert claims.columns_of(table, "MNIST IPC=10") == ["MNIST IPC=10"]
+    table = claims.published_table("FCCL+", "VIII")
+    assert table.attrs["rows"] == list(table["method"])
+    assert len(claims.columns_of(table, "Office31")) == 5
+    assert claims.columns_of(table) == table.attrs["printed"]
+    with pytest.raises(SettingError, match="did you mean 'Digits'"):
+        claims.columns_of(table, "Digit")
+
+
+# --- settings, differences, commands
+
+
+def run_named(made, text):
+    return next(run for run in made.runs if text in run.name)
+
+
+def test_the_setting_is_that_of_the_run_and_its_data(made, result):
+    paper = run_named(made, "RepShare 1, MNIST: IL")
+    real = replace(result, scenario={**result.scenario, "stand_in": False})
+    other = replace(result, scenario={**result.scenario, "stand_in": True})
+    assert report._setting(paper, [real]) == PAPER and report._setting(paper, []) == OPEN
+    assert report._setting(paper, [real, other]) == STAND_IN
+    assert report._setting(run_named(made, "FCCL+ XII, digits-partial"), [real]) == STAND_IN
+    assert report._setting(run_named(made, "Fashion-MNIST, smaller"), [real]) == REDUCED
+
+
+def test_what_differs_follows_from_recipe_and_manifest(made):
+    (name, said), *_ = made.differences("FedCSD", "II")
+    assert name == "FedCSD II, smaller" and "rounds 5 (100)" in said
+    assert "mu 0.5" not in said and "eval_every" not in said
+    said = dict(made.differences("RepShare", "1"))
+    assert said["RepShare 1, MNIST, centralized"] == report.NOTHING
+    assert "reading code (paper)" in said["RepShare 1, MNIST, as the author's code"]
+    said = dict(made.differences("FCCL+", "XII-inter"))["FCCL+ XII, smaller"]
+    assert "scenario digits-partial (digits)" in said and "scenario.public " not in said
+
+
+def test_every_command_finds_the_runs_of_its_cell(made):
+    """`--only` picks one row and column of the manifest, with all its seeds."""
+    names = {}
+    for run in made.runs:
+        names.setdefault(run.manifest, []).append(run.name)
+    for cell in made.cells.drop_duplicates("command").itertuples():
+        if cell.command != report.NO_RUN:
+            only = re.search(r'--only "(.*?)"', cell.command)[1]
+            smaller = "--manifest data/measured.toml" in cell.command
+            found = [n for n in names[report.MEASURED if smaller else queue.MANIFEST] if only in n]
+            assert 1 <= len(found) <= 3 and all(n.startswith(only) for n in found), only
+            assert ("--results build/again" in cell.command) == (cell.setting != OPEN)
+
+
+# --- files that come and go
+
+
+@pytest.fixture
+def some(tmp_path, made):
+    """The results of RepShare's MNIST column alone, in a folder of their own."""
+    runs = [run for run in made.runs if run.name.startswith("RepShare 1, MNIST: IL")]
+    for run in runs:
+        path = run.path(tmp_path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(run.path(made.folder), path)
+    manifest = tmp_path / "queue.toml"
+    text = queue.MANIFEST.read_text(encoding="utf-8")
+    table = re.search(r'\[\[table\]\]\nname = "RepShare 1, MNIST"\n.*?\n\]\n(?=\n)', text, re.S)
+    manifest.write_text(table[0], encoding="utf-8")
+    return tmp_path, runs, lambda: report.build(tmp_path, [manifest])
+
+
+def cells_of(made) -> dict:
+    cells = made.cells[made.cells["table"].eq("1") & made.cells["paper"].eq("RepShare")]
+    return {(c.row, c.column): (c.setting, c.measured, c.seeds) for c in cells.itertuples()}
+
+
+def test_deleting_a_result_changes_its_cell_and_nothing_else(some):
+    folder, runs, build = some
+    before = cells_of(build())
+    assert before["IL", "MNIST N=2"][0] == PAPER and before["FD", "MNIST N=2"][0] == OPEN
+    runs[0].path(folder).unlink()
+    made = build()
+    after = cells_of(made)
+    changed = [place for place in before if before[place] != after[place]]
+    assert changed == [("IL", "MNIST N=2")] and made.faults == ()
+    assert after["IL", "MNIST N=2"][2] == "1, 2"
+
+
+def spoil(kind, runs, folder):
+    """Damage the result of runs[0]; returns a word that must be said."""
+    path = runs[0].path(folder)
+    if kind == "cut":
+        path.write_text(path.read_text()[:500])
+        return "is damaged"
+    if kind == "duplicate":
+        shutil.copy(runs[1].path(folder), path)
+        return "duplicate of"
+    value = json.loads(path.read_text())
+    if kind == "foreign":
+        value["seed"] = 7
+        save_json(path, value)
+        return "foreign: it belongs to"
+    value["settings"]["lr"] = 0.5
+    save_json(path, value)
+    return "of other settings"
+
+
+@pytest.mark.parametrize("kind", ["cut", "duplicate", "foreign", "wrong"])
+def test_a_bad_file_is_named_and_its_run_is_open(some, kind, capsys):
+    folder, runs, build = some
+    before = cells_of(build())
+    words = spoil(kind, runs, folder)
+    made = build()
+    (fault,) = made.faults
+    assert words in fault and fault.startswith(str(runs[0].path("")))
+    after = cells_of(made)
+    assert [place for place in before if before[place] != after[place]] == [("IL", "MNIST N=2")]
+    assert main(["report", "--results", str(folder)]) == 0
+    assert f"skipped {fault}" in capsys.readouterr().out
+
+
+# --- misprints
+
+
+def test_every_slip_that_arithmetic_finds_is_noted():
+    again, known = misprints.recomputed(), misprints.misprints()
+    assert len(again) > 300
+    rows = set(zip(known["paper"], known["table"], known["row"], strict=True))
+    for slip in again[again["off"].abs() > 1].itertuples():
+        assert (slip.paper, slip.table, slip.row) in rows, slip
+
+
+def test_likely_averages_and_differences_are_what_arithmetic_gives():
+    """Where the likely number is an average or a difference, it is the computed one."""
+    again = misprints.recomputed().set_index(["paper", "table", "row", "column"])
+    computed = 0
+    for note in misprints.misprints().itertuples():
+        place = (note.paper, note.table, note.row, note.column)
+        if place in again.index and note.table != "X-inter" and note.likely != "unknown":
+            values = again.loc[[place], "computed"]
+            unit = 0.1 if note.paper == "FedLGD" else 0.01
+            assert (values - note.likely).abs().min() <= 0.6 * unit, place
+            computed += 1
+    assert computed >= 12
+
+
+def test_misprints_reach_the_cells():
+    cells = {(r, c): (p, q) for r, c, p, q in report.printed_cells("FedLGD", "1")}
+    assert cells["FedProto (ConvNet)", "Average IPC=10"] == (668.0, 66.8)
+    assert not any("delta" in c for _, c, _, _ in report.printed_cells("FCCL+", "VIII"))
+    assert report.printed_cells("FCCL+", "VII") == []

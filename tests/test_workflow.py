@@ -1,0 +1,106 @@
+"""The grid as a Snakemake workflow: a tiny one is run as the page on it says."""
+
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from fedtutor import queue
+from fedtutor.evidence import load_result
+from fedtutor.storage import ROOT
+
+FOLDER = ROOT / "workflow"
+JOB = r"^(?:local)?rule run:"
+MANIFEST = """
+[[table]]
+name = "tiny"
+paper = "FCCL+"
+tables = ["XV-intra"]
+recipe = "start"
+profile = "quick"
+overrides = { models = ["simple_cnn"], rounds = 1, "scenario.private_size" = 60 }
+columns = [{ column = "Digits/AVG" }]
+seeds = [0]
+value = 1
+rows = [
+  { row = "FedAvg", method = "fedavg", minutes = 1, gb = 0.1 },
+  { row = "BASE", method = "solo", minutes = 1, gb = 0.1 },
+]
+"""
+
+
+@pytest.fixture(scope="module")
+def snakemake(tmp_path_factory):
+    """A function that runs the workflow on a manifest of two runs, and what lies where."""
+    folder = tmp_path_factory.mktemp("grid")
+    (folder / "tiny.toml").write_text(MANIFEST)
+
+    def call(*options):
+        config = {"manifest": folder / "tiny.toml", "results": folder / "results",
+                  "kept": folder / "kept", "device": "cpu"}  # fmt: skip
+        command = [sys.executable, "-m", "snakemake", "--snakefile", FOLDER / "Snakefile",
+                   "--cores", "2", "--directory", folder, *options,
+                   "--config", *(f"{k}={v}" for k, v in config.items())]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout + done.stderr
+
+    call.runs = queue.load(folder / "tiny.toml")
+    call.results = folder / "results"
+    return call
+
+
+@pytest.fixture(scope="module")
+def done(snakemake):
+    """The grid, run on two cores; its log."""
+    return snakemake()
+
+
+def test_every_run_is_a_job_with_one_result(snakemake, done):
+    assert len(re.findall(JOB, done, flags=re.M)) == 2
+    for run in snakemake.runs:
+        result = load_result(run.path(snakemake.results))
+        assert (result.method, result.seed) == (run.method, run.seed)
+        assert result.environment["threads"] == 1
+    found, faults = queue.survey(snakemake.runs, snakemake.results)
+    assert len(found) == 2 and not faults
+
+
+def test_a_deleted_result_is_run_again_and_no_other(snakemake, done):
+    snakemake.runs[0].path(snakemake.results).unlink()
+    left = snakemake("--dry-run")
+    assert len(re.findall(JOB, left, flags=re.M)) == 1
+    assert re.search(r"output: \S*fedavg-seed0", left)
+
+
+def commands():
+    """The snakemake calls of the page, each as a list of words."""
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```sh\n(.*?)```", page, flags=re.S)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [shlex.split(line) for line in lines if line.startswith("snakemake ")]
+
+
+def test_the_page_names_settings_that_the_workflow_has():
+    assert len(commands()) >= 4
+    source = (FOLDER / "Snakefile").read_text(encoding="utf-8")
+    for words in commands():
+        assert words[1:3] == ["--snakefile", "workflow/Snakefile"]
+        for word in words:
+            if match := re.fullmatch(r"([a-z_]+)=.*", word):
+                known = match[1] in source or match[1].startswith("slurm_")
+                assert known or match[1] == "gpu_manufacturer", word
+
+
+def test_a_job_that_does_not_finish_fails_so_that_it_is_tried_again(snakemake, tmp_path):
+    from fedtutor.__main__ import main
+
+    run = snakemake.runs[0]
+    options = ["--manifest", run.manifest, "--results", tmp_path / "results", "--device", "cpu",
+               "--kept", tmp_path / "kept", "--minutes", "0.01"]  # fmt: skip
+    options = list(map(str, options))
+    assert main(["queue", "run", "--one", run.path("").as_posix(), *options]) == 1
+    assert main(["queue", "run", "--one", "start/quick/nobody.json", *options]) == 1
+    assert not list(tmp_path.rglob("*.json"))
