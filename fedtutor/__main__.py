@@ -189,14 +189,18 @@ def write_report(options) -> int:
 
 
 def record_benchmark(options) -> int:
-    """Start where it ended the last time; the status is 1 where a run failed."""
+    """Start where it ended the last time; the status is 1 where a run failed, 130 after Ctrl-C."""
     from . import benchmark
 
-    failed = benchmark.record(
-        options.scenario, minutes=options.minutes, folder=options.results,
-        names=[name for name in options.methods.split(",") if name],
-        say=lambda words: print(words, flush=True),
-    )  # fmt: skip
+    try:
+        failed = benchmark.record(
+            options.scenario, minutes=options.minutes, folder=options.results,
+            names=[name for name in options.methods.split(",") if name],
+            say=lambda words: print(words, flush=True),
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        print("stopped; what is done is kept, and the same command goes on from there")
+        return 130
     return 1 if failed else 0
 
 

@@ -32,6 +32,7 @@ RECIPE = "benchmark"
 SEEDS = (0, 1, 2)
 FEW = 40  # private images per client where a method is only tried
 PASS_BACKWARD = 2  # a backward pass costs about two forward passes
+MEMORY = "memory (MB)"  # of a process of its own, so of recorded runs alone
 
 
 @dataclass(frozen=True)
@@ -233,12 +234,18 @@ def forgets(result: Result) -> float | None:
     return statistics.fmean(before) - statistics.fmean(after) if before and after else None
 
 
-def passes(result: Result) -> float | None:
+def passes(result: Result) -> float:
     """Images through networks per round, in forward passes: a backward pass counts as two more."""
-    work = result.totals.get("work")
-    if not work:
-        return None
-    return (work["forward"] + PASS_BACKWARD * work["backward"]) / result.settings["rounds"]
+    return _passes(result.totals["work"]) / result.settings["rounds"]
+
+
+def _passes(work: dict) -> int:
+    return work["forward"] + PASS_BACKWARD * work["backward"]
+
+
+def _beyond_start(result: Result) -> int:
+    """Bytes by which the peak of a run's own process rose above what it held before the run."""
+    return result.totals["peak_memory"] - result.totals["start"]["peak_memory"]
 
 
 MEASURES = {  # column -> value of a result, scale, digits
@@ -251,16 +258,18 @@ COSTS = {  # the same, without a spread
     "up (kB)": (lambda r: r.totals["bytes"]["up"], 1e-3, 0),
     "down (kB)": (lambda r: r.totals["bytes"]["down"], 1e-3, 0),
     "passes": (passes, 1, 0),
+    "before": (lambda r: _passes(r.totals["start"]), 1, 0),
     "CPU (s)": (lambda r: r.totals["work"]["cpu_seconds"], 1, 1),
+    "before (s)": (lambda r: r.totals["start"]["cpu_seconds"], 1, 1),
     "wall (s)": (lambda r: r.totals["seconds"], 1, 1),
-    "memory (MB)": (lambda r: r.totals["peak_memory"], 1e-6, 0),
+    MEMORY: (_beyond_start, 1e-6, 0),
 }
 
 
 def values(entries: dict[str, Entry], key: str) -> dict[str, list[float]]:
     """Method -> one number per seed of a column, for all whose seeds are all there."""
     of = (MEASURES | COSTS)[choose(key, MEASURES | COSTS, kind="column", where="benchmark")][0]
-    found = {name: [of(r) for r in e.results] for name, e in entries.items() if e.whole}
+    found = {name: [_value(of, r) for r in e.results] for name, e in entries.items() if e.whole}
     return {name: row for name, row in found.items() if None not in row}
 
 
@@ -270,7 +279,8 @@ def table(entries: dict[str, Entry], columns: dict = MEASURES) -> pd.DataFrame:
     for name, entry in entries.items():
         row = {"method": figures.display_name(name), "from": "live" if entry.live else "recorded"}
         for column, (of, scale, digits) in columns.items():
-            found = [value for r in entry.results if (value := _value(of, r)) is not None]
+            told = entry.results if column != MEMORY or not entry.live else []
+            found = [value for r in told if (value := _value(of, r)) is not None]
             row[column] = _spread([scale * v for v in found], digits, columns is MEASURES)
         rows.append({**row, "note": entry.note})
     frame = pd.DataFrame(rows)
@@ -325,6 +335,23 @@ def ranks(rows: dict[str, Sequence[float]]) -> pd.DataFrame:
             "per seed": [1 + sum(other[s] > rows[name][s] for other in others) for s in seeds],
         })  # fmt: skip
     return pd.DataFrame(lines, columns=["method", "mean", "first", "last", "per seed"])
+
+
+def beside(rows: dict[str, Sequence[float]], name: str) -> tuple[list[str], list[str]]:
+    """(methods that beat `name`, methods that it beats); the seeds leave the others open."""
+    others = {other: row for other, row in rows.items() if other != name}
+    above = [other for other, row in others.items() if beats(row, rows[name])]
+    return above, [other for other, row in others.items() if beats(rows[name], row)]
+
+
+def agreement(rows: dict[str, Sequence[float]], again: dict[str, Sequence[float]]) -> tuple:
+    """(pairs told apart in both tables in the same order, in the opposite order)."""
+    same = opposite = 0
+    for a, b in combinations([name for name in rows if name in again], 2):
+        found = {(beats(t[a], t[b]), beats(t[b], t[a])) for t in (rows, again)}
+        same += len(found) == 1 and (False, False) not in found
+        opposite += found == {(True, False), (False, True)}
+    return same, opposite
 
 
 # ------------------------------------------------------------------------------- your own method
@@ -451,17 +478,33 @@ def record(scenario: str, *, minutes: float, names: Sequence[str] = (),
 
 
 def _elsewhere(context, work: Callable, *given):
-    """What `work` sends from a process of its own; None where it ends without a word."""
+    """What `work` sends from a process of its own; None where it ends without a word.
+
+    A `FedtutorError` that it raises is raised here.
+    """
     answers, answer = context.Pipe(duplex=False)
-    process = context.Process(target=work, args=(answer, *given))
+    process = context.Process(target=_quietly, args=(work, answer, *given))
     process.start()
     answer.close()
     try:
-        return answers.recv()
+        found = answers.recv()
     except EOFError:
         return None
     finally:
         process.join()
+    if isinstance(found, FedtutorError):
+        raise found
+    return found
+
+
+def _quietly(work: Callable, answer, *given) -> None:
+    """`work`, in a process without a traceback of its own: the parent tells what happened."""
+    try:
+        work(answer, *given)
+    except FedtutorError as error:
+        answer.send(error)
+    except KeyboardInterrupt:  # Ctrl-C reaches both
+        pass
 
 
 def _missing(answer, scenario: str, options: dict) -> None:

@@ -1,5 +1,7 @@
 """Who may enter, what a row says, which ranks carry; a method that fails stops nobody."""
 
+import multiprocessing
+import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -147,7 +149,13 @@ def test_recorded_rows_count_only_with_the_settings_of_the_notebook(run):
     other = gather(run, "one network", only=["fedavg"], lr=0.3)
     assert other["fedavg"].open == [0, 1]
     cost = benchmark.table(found, benchmark.COSTS).set_index("method").loc["FedAvg"]
-    assert cost["passes"] == f"{3 * (24 + 27 + 30):,}"
+    assert cost["passes"] == f"{3 * (24 + 27 + 30):,}" and cost["before"] == "0"
+    result = found["fedavg"].results[0]
+    held = result.totals["start"]["peak_memory"]
+    megabytes = benchmark.values(found, benchmark.MEMORY)["fedavg"][0] / 1e6
+    assert megabytes == (result.totals["peak_memory"] - held) / 1e6 < held / 1e6
+    found["fedavg"].live = True
+    assert benchmark.table(found, benchmark.COSTS).iloc[0][benchmark.MEMORY] == "-"
 
 
 def test_chance_is_said():
@@ -167,8 +175,12 @@ def test_forgetting_by_hand():
 
 def test_passes_of_a_result():
     work = {"forward": 30, "backward": 10, "cpu_seconds": 1.0}
-    assert benchmark.passes(result(0.1, work=work)) == (30 + 2 * 10) / 2
-    assert benchmark.passes(result(0.1)) is None
+    found = {"fedavg": Entry("fedavg", [result(0.1, work=work, start={**work, "forward": 4})]),
+             "resumed": Entry("resumed", [result(0.1)])}  # fmt: skip
+    assert benchmark.values(found, "passes") == {"fedavg": [(30 + 2 * 10) / 2]}
+    assert benchmark.values(found, "before") == {"fedavg": [4 + 2 * 10]}
+    row = benchmark.table(found, benchmark.COSTS).set_index("method").loc["resumed"]
+    assert row["passes"] == row["before"] == row["CPU (s)"] == "-"
 
 
 # ------------------------------------------------------------------------------------- the ranks
@@ -189,6 +201,24 @@ def test_equal_methods_share_all_their_ranks():
     assert frame.loc["a", ["first", "last"]].tolist() == [1, 2]
     assert frame.loc["b", "per seed"] == [1, 1] and told_apart({"a": [1.0], "b": [2.0]}) == (0, 1)
     assert len(ranks({})) == 0
+
+
+def test_who_stands_beside_whom():
+    rows = {"a": [0.80, 0.82, 0.84], "b": [0.70, 0.72, 0.74], "c": [0.79, 0.83, 0.83]}
+    assert benchmark.beside(rows, "b") == (["a", "c"], [])
+    assert benchmark.beside(rows, "a") == ([], ["b"])
+
+
+def test_two_tables_agree_where_both_tell_a_pair_apart():
+    rows = {
+        "a": [0.80, 0.82, 0.84],
+        "b": [0.70, 0.72, 0.74],
+        "c": [0.79, 0.83, 0.83],
+        "e": [0.9, 0.9, 0.9],
+    }
+    turned = {"a": rows["b"], "b": rows["a"], "c": rows["c"], "d": [0.1, 0.1, 0.1]}
+    assert benchmark.agreement(rows, {n: rows[n] for n in "abc"}) == (2, 0)
+    assert benchmark.agreement(rows, turned) == (0, 1)  # c and b: open in the second table
 
 
 def test_the_figure_draws_every_interval():
@@ -255,6 +285,23 @@ def test_recording_goes_on_where_it_ended(monkeypatch, tmp_path):
     assert said[-1] == "the time is up; 4 runs are left" and len(tried) == 4
 
 
+def _interrupted(answer):
+    raise KeyboardInterrupt
+
+
+def _without_data(answer):
+    raise DataError("no images", where="here", do="fetch them")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+def test_a_process_tells_its_parent_what_happened(capfd):
+    context = multiprocessing.get_context("fork")
+    assert benchmark._elsewhere(context, _interrupted) is None
+    with pytest.raises(DataError, match="no images"):
+        benchmark._elsewhere(context, _without_data)
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize("error, kept", [
     (TrainingError("the loss is nan", where="here", do="slow down"), "diverged: the loss is nan"),
     (KeyError("z"), "raised KeyError: 'z'"),
@@ -300,6 +347,18 @@ def test_what_is_missing_is_asked_of_the_folder(tmp_path):
     assert sum(m == "fedlgd" for _, m, _ in left) == 3
     assert {seed for _, _, seed in left} == {0, 1, 2}
     assert not [m for _, m, _ in left if m not in names]
+
+
+def test_ctrl_c_is_one_line(monkeypatch, capsys):
+    from fedtutor.__main__ import main
+
+    def stop(*given, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(benchmark, "record", stop)
+    assert main(["benchmark"]) == 130
+    said = capsys.readouterr()
+    assert said.out.startswith("stopped; what is done is kept") and said.out.count("\n") == 1
 
 
 def test_the_command_says_what_it_records(monkeypatch, tmp_path):
