@@ -64,11 +64,15 @@ ARENAS = {
         guests_of="fedlgd",
     ),
 }  # fmt: skip
-STUDIES = {  # recorded, too, on digits-mini: changes, and for whom
-    "one network": [
+STUDIES = {  # recorded, too: (scenario, arena) -> changes, and for whom
+    ("digits-mini", "one network"): [
         ({"lr": 0.01, "observe": []}, ("solo", "fedavg", "scaffold", "fedavgm", "moon", "vhl")),
     ],
-}
+    ("digits-partial", "one network"): [
+        ({"fedavg.weighting": "uniform", "fednova.weighting": "uniform",
+          "scaffold.weighting": "samples", "observe": []}, ("fedavg", "fednova", "scaffold")),
+    ],
+}  # fmt: skip
 
 
 def in_arena(recipe: recipes.Recipe, arena: str, **changes) -> recipes.Recipe:
@@ -180,9 +184,9 @@ def gather(run, arena: str, *, live: Sequence[str] = (), only: Sequence[str] = (
     return entries
 
 
-def shelf(run, scenario: str, arena: str, names: Sequence[str]) -> dict[str, Entry]:
+def shelf(run, scenario: str, arena: str, names: Sequence[str], **changes) -> dict[str, Entry]:
     """What is recorded of `names` on another scenario, whose data need not be here."""
-    recipe = in_arena(recipes.load(RECIPE, profile="quick", scenario=scenario), arena)
+    recipe = in_arena(recipes.load(RECIPE, profile="quick", scenario=scenario), arena, **changes)
     entries = {}
     for name in names:
         entry = entries[name] = Entry(name)
@@ -423,8 +427,7 @@ def missing(scenario: str, *, folder=evidence.RESULTS, names: Sequence[str] = ()
     for arena in ARENAS:
         asked = refusals(recipe, arena, data, only=names or list(recipe.methods))
         enter = [m for m, reason in asked.items() if not reason]
-        studies = STUDIES.get(arena, []) if scenario == "digits-mini" else []
-        for changes, those in (({}, enter), *studies):
+        for changes, those in (({}, enter), *STUDIES.get((scenario, arena), [])):
             inside = in_arena(recipe, arena, **changes)
             found += [(inside, m, seed) for m in those for seed in SEEDS
                       if m in recipe.methods and (not names or m in names)
