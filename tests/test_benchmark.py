@@ -361,6 +361,16 @@ def test_ctrl_c_is_one_line(monkeypatch, capsys):
     assert said.out.startswith("stopped; what is done is kept") and said.out.count("\n") == 1
 
 
+def test_what_the_notebook_reads_is_recorded():
+    seeds = SimpleNamespace(seeds=benchmark.SEEDS)
+    assert not benchmark.missing("digits-mini", names=["central", "fedlgd", "vhl"])
+    for (scenario, arena), studies in benchmark.STUDIES.items():
+        for changes, names in studies:
+            assert all(
+                e.whole for e in benchmark.shelf(seeds, scenario, arena, names, **changes).values()
+            )
+
+
 def test_the_command_says_what_it_records(monkeypatch, tmp_path):
     from fedtutor.__main__ import main
 
