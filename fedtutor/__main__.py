@@ -4,7 +4,8 @@ For maintainers: `python -m fedtutor exercises` makes their exercises from the s
 `python -m fedtutor refresh` executes them in place, as they are committed. Before a long run,
 `python -m fedtutor rehearse` plays two rounds of every method of a recipe, and
 `python -m fedtutor queue` works through the runs at the papers' settings; `python -m fedtutor
-report` sets what was measured beside what the papers print.
+report` sets what was measured beside what the papers print, and `python -m fedtutor benchmark`
+trains what notebook 07 reads.
 """
 
 import argparse
@@ -76,6 +77,12 @@ def main(arguments: list[str] | None = None) -> int:
     job.add_argument("--results", type=Path, default=ROOT / "data" / "results")
     job.add_argument("--readme", action="store_true", help="write the table into README.md")
     job.set_defaults(do=write_report)
+    job = jobs.add_parser("benchmark", help="train what notebook 07 reads, as far as it is missing")
+    job.add_argument("scenario", nargs="?", default="digits-mini", help="default: digits-mini")
+    job.add_argument("--minutes", type=float, default=180, help="start no run later (default 180)")
+    job.add_argument("--methods", default="", metavar="A,B", help="default: all that may enter")
+    job.add_argument("--results", type=Path, default=ROOT / "data" / "results")
+    job.set_defaults(do=record_benchmark)
     options = parser.parse_args(arguments)
     options.began = BEGAN if arguments is None else time.time()
     os.environ.setdefault("TQDM_DISABLE", "1")
@@ -201,6 +208,22 @@ def write_report(options) -> int:
     print(made.coverage(book).to_string(index=False))
     print(ledger.counts(book).to_string())
     return 0
+
+
+def record_benchmark(options) -> int:
+    """Start where it ended the last time; the status is 1 where a run failed, 130 after Ctrl-C."""
+    from . import benchmark
+
+    try:
+        failed = benchmark.record(
+            options.scenario, minutes=options.minutes, folder=options.results,
+            names=[name for name in options.methods.split(",") if name],
+            say=lambda words: print(words, flush=True),
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        print("stopped; what is done is kept, and the same command goes on from there")
+        return 130
+    return 1 if failed else 0
 
 
 def refresh_all(options) -> int:

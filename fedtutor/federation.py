@@ -14,10 +14,11 @@ from . import models
 from .channel import SERVER, Channel
 from .checkpoints import artifact
 from .clients import Client, Server
+from .counting import uncounted
 from .errors import DataError, SettingError
 from .measures import accuracy
 from .randomness import generator
-from .settings import Settings
+from .settings import LAST, Settings
 
 
 def cut(order: torch.Tensor, size: int) -> list[torch.Tensor]:
@@ -104,7 +105,8 @@ class Federation:
 
     def observe(self, moment: str, clients: Sequence[Client]) -> None:
         """Evaluate at a moment inside the round, if the settings ask for it."""
-        if moment in self.settings.observe:
+        last = self.round_ == self.settings.rounds and moment + LAST in self.settings.observe
+        if last or moment in self.settings.observe:
             self.evaluate(moment, clients)
 
     def evaluate(self, moment: str, clients: Sequence[Client] | None = None) -> None:
@@ -125,10 +127,11 @@ class Federation:
 
     def _accuracy(self, cell: tuple[Client, str]) -> float:
         client, test = cell
-        return accuracy(
-            lambda x: self.method.predict(self, client, x), self.scenario.tests[test],
-            self.scenario, batch_size=self.settings.eval_batch_size,
-        )  # fmt: skip
+        with uncounted():
+            return accuracy(
+                lambda x: self.method.predict(self, client, x), self.scenario.tests[test],
+                self.scenario, batch_size=self.settings.eval_batch_size,
+            )  # fmt: skip
 
     def row(self, client: Client) -> list[float]:
         """The client's row of the accuracy matrix, computed where its training runs."""

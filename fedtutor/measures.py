@@ -5,13 +5,11 @@ test set j that client i's model gets right. The column of a client's own domain
 intra-domain accuracy (FCCL+ Eq. 21), the mean of the others its inter-domain accuracy (Eq. 22).
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import torch
 
 from .errors import ModelError, SettingError
-from .models import Network
 
 
 @torch.no_grad()
@@ -106,27 +104,6 @@ def mmd(h: torch.Tensor, g: torch.Tensor, *, bandwidth: float) -> float:
 def median_distance(h: torch.Tensor) -> float:
     """Median distance between different rows of h [n, d]: the usual bandwidth of `mmd`."""
     return float(torch.pdist(h.double()).median())
-
-
-@contextmanager
-def image_passes() -> Iterator[dict[bool, list[int]]]:
-    """Count images that pass a network inside a `with` block, whoever sends them through it.
-
-    Yields {True: [...], False: [...]}: the sizes of all batches with a gradient and of those
-    without one (evaluation, features that are only compared with).
-    """
-    seen: dict[bool, list[int]] = {True: [], False: []}
-    plain = Network.features
-
-    def features(self, x):
-        seen[torch.is_grad_enabled()].append(len(x))
-        return plain(self, x)
-
-    Network.features = features
-    try:
-        yield seen
-    finally:
-        Network.features = plain
 
 
 def neighbors_abroad(h: torch.Tensor, of: torch.Tensor, *, nearest: int = 5) -> float:

@@ -14,6 +14,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from .counting import passed
 from .errors import ModelError, choose
 from .layers import (
     Branches,
@@ -63,6 +64,7 @@ class Network(nn.Module):
                 where="models.Network.features",
                 do="build the network with the in_channels and image_size of the images",
             )
+        passed(self, x)
         return self.body(x)
 
     def forward(self, x: Tensor) -> Tensor:

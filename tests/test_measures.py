@@ -6,14 +6,12 @@ from conftest import federation, images, tiny_scenario
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedtutor import rounds
 from fedtutor.errors import ModelError, SettingError
 from fedtutor.measures import (
     accuracy,
     class_abroad,
     class_distance,
     divergence,
-    image_passes,
     inter,
     intra,
     logits,
@@ -22,7 +20,6 @@ from fedtutor.measures import (
     neighbors_abroad,
     weight_distance,
 )
-from fedtutor.models import Network
 
 MATRIX = [[0.9, 0.1, 0.2], [0.3, 0.8, 0.5], [0.0, 0.4, 0.7]]
 
@@ -97,26 +94,6 @@ def test_logits_leave_the_model_as_it_was():
     z = logits(model, weights, scenario, scenario.public.x)
     assert z.shape == (20, 3) and not z.any()
     assert all(torch.equal(v, before[n]) for n, v in model.state_dict().items())
-
-
-def test_every_image_that_passes_a_network_is_counted():
-    fed = federation("fedavg", rounds=2, local_epochs=1)
-    with image_passes() as seen:
-        rounds.run(fed)
-    private = sum(len(c.private) for c in fed.clients)
-    tests = sum(map(len, fed.scenario.tests.values()))
-    assert sum(seen[True]) == 2 * private
-    assert sum(seen[False]) == 3 * tests  # before round 1 and after both
-    fed.server.model(torch.zeros(5, 1, 4, 4))
-    assert sum(seen[True]) == 2 * private  # the block is over
-
-
-def test_counting_ends_where_a_block_fails():
-    plain = Network.features
-    with pytest.raises(ZeroDivisionError), image_passes():
-        assert Network.features is not plain
-        raise ZeroDivisionError
-    assert Network.features is plain
 
 
 def test_neighbors_by_hand():
