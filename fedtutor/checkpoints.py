@@ -6,9 +6,11 @@ once, no optimizer where every round has a new one, no network that is made anew
 (`randomness.py`).
 """
 
+import copy
 import hashlib
 import json
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +18,7 @@ from pathlib import Path
 import torch
 
 from .errors import StorageError
+from .optimizers import new_optimizer
 from .storage import damaged, load_tensors, locked, save_tensors, shown
 
 PLAIN = (torch.Tensor, int, float, str, bool, type(None))
@@ -31,8 +34,17 @@ def key_of(*parts) -> str:
 
 def identity(fed) -> str:
     """What must be equal for a checkpoint to fit: method, settings, data, seed."""
-    method = (fed.method.name, asdict(fed.method))
-    return key_of(method, asdict(fed.settings), fed.scenario.fingerprint, fed.seed)
+    method, settings = (fed.method.name, asdict(fed.method)), asdict(fed.settings)
+    if settings["on_client_error"] == "stop":
+        del settings["on_client_error"]  # younger than the first checkpoints
+    return key_of(method, settings, fed.scenario.fingerprint, fed.seed)
+
+
+def told(fed) -> dict[str, str]:
+    """The same in words: name -> value."""
+    own = {f"{fed.method.name}.{key}": value for key, value in asdict(fed.method).items()}
+    known = {"method": fed.method.name, "seed": fed.seed, "data": fed.scenario.fingerprint}
+    return {key: str(value) for key, value in {**known, **asdict(fed.settings), **own}.items()}
 
 
 class Checkpoints:
@@ -70,6 +82,7 @@ class Checkpoints:
         holders = {"server": fed.server, **{c.id: c for c in fed.clients}}
         value = {
             "identity": identity(fed),
+            "told": told(fed),
             "round": fed.round_,
             "history": fed.history,
             "channel": fed.channel.state(),
@@ -81,6 +94,7 @@ class Checkpoints:
         if self.limit and (len(groups) > FILES or any(_size(g) > self.limit for g in groups)):
             self.too_large = sum(_size(group) for group in groups)
             return
+        value["sum"] = _sum(value, [tensor for group in groups for tensor in group])
         path = self.folder / f"round-{fed.round_:06d}.pt"
         for number, group in enumerate(groups[1:], start=1):
             save_tensors(self.folder / f"part-{path.stem}-{number}.pt", group)
@@ -88,34 +102,55 @@ class Checkpoints:
         for old in self.files()[:-2]:
             self.delete(old)
 
-    def restore(self, fed, new_optimizer: Callable) -> bool:
-        """Bring `fed` to the newest checkpoint; False if there is none.
+    def restore(self, fed) -> bool:
+        """Bring `fed` to the newest checkpoint that is whole; False if there is none at all.
 
-        Raises `StorageError` for a damaged checkpoint and for one of another run.
+        Raises `StorageError` for one of another run, and where all are damaged.
         """
         for unfinished in self.folder.glob(".*.pt.*") if self.folder else ():
             unfinished.unlink(missing_ok=True)  # what a killed run was writing
-        if not self.files():
+        value, faults = None, []
+        for path in reversed(self.files()):
+            try:
+                value = self._read(path, fed.device)
+                break
+            except StorageError as error:
+                faults.append(error)
+        if value is None and faults:
+            raise faults[0]
+        if value is None:
             return False
-        path = self.files()[-1]
-        value = load_tensors(path, fed.device)
-        if not isinstance(value, dict) or "files" not in value:
-            raise damaged(path, ValueError("it is not a checkpoint of this fedtutor"))
-        tensors = list(value.pop("tensors"))
-        for number in range(1, value["files"]):
-            tensors += load_tensors(self.folder / f"part-{path.stem}-{number}.pt", fed.device)
-        value = _put_back(value, tensors)
         if value.get("identity") != identity(fed):
-            raise StorageError(
-                f"{path.name} belongs to another run (other settings, data or seed)",
-                where=shown(path),
-                do="choose another checkpoint folder, or delete this one to start afresh",
-            )
+            raise self._other(path, value, fed)
+        for fault in faults:
+            warnings.warn(f"{fault.what}; the run goes on from {path.name}", RuntimeWarning,
+                          stacklevel=2)  # fmt: skip
         fed.round_, fed.history = value["round"], value["history"]
         fed.channel.restore(value["channel"])
         for name, holder in {"server": fed.server, **{c.id: c for c in fed.clients}}.items():
-            _unpack(holder, value["holders"][name], lambda c: new_optimizer(c, fed.settings))
+            _unpack(holder, value["holders"][name], fed)
         return True
+
+    def _read(self, path: Path, device) -> dict:
+        value = load_tensors(path, device)
+        if not isinstance(value, dict) or "files" not in value:
+            raise damaged(path, ValueError("it is not a checkpoint of this fedtutor"))
+        tensors, files = list(value.pop("tensors")), value.pop("files")
+        for number in range(1, files):
+            tensors += load_tensors(self.folder / f"part-{path.stem}-{number}.pt", device)
+        if "sum" in value and value.pop("sum") != _sum(value, tensors):
+            raise damaged(path, ValueError("its content is not what was written"))
+        return _put_back(value, tensors)
+
+    def _other(self, path: Path, value: dict, fed) -> StorageError:
+        theirs, ours = value.get("told", {}), told(fed)
+        differ = [f"{key} = {theirs[key]}, here {ours.get(key, 'not there')}"
+                  for key in theirs if theirs[key] != ours.get(key)]  # fmt: skip
+        what = "; ".join(differ[:3]) or "other settings, data or seed"
+        return StorageError(
+            f"{path.name} belongs to another run ({what})", where=shown(path),
+            do="choose another checkpoint folder, or delete this one to start afresh",
+        )  # fmt: skip
 
 
 def artifact(fed, name: str, key, fn: Callable):
@@ -135,6 +170,19 @@ def artifact(fed, name: str, key, fn: Callable):
     return load_tensors(path, fed.device)
 
 
+class Memory:
+    """What clients were at a moment, so that one of them can be put back."""
+
+    def __init__(self, fed, clients):
+        self.fed = fed
+        self.kept = {c.id: copy.deepcopy(_pack(c, c.id, fed)) for c in clients}
+
+    def put_back(self, client) -> None:
+        """Networks, state, steps and optimizer as they were."""
+        client.optimizer = None
+        _unpack(client, self.kept[client.id], self.fed)
+
+
 def _pack(holder, name: str, fed) -> dict:
     _require_plain(holder.state, name)
     optimizer = getattr(holder, "optimizer", None) if fed.settings.keep_optimizer else None
@@ -147,13 +195,13 @@ def _pack(holder, name: str, fed) -> dict:
     }
 
 
-def _unpack(holder, packed: dict, new_optimizer: Callable) -> None:
+def _unpack(holder, packed: dict, fed) -> None:
     for key, state in packed["models"].items():
         holder.models[key].load_state_dict(state)
     holder.state = packed["state"]
     holder.steps = packed["steps"]
     if packed["optimizer"] is not None:
-        holder.optimizer = new_optimizer(holder)
+        holder.optimizer = new_optimizer(holder, fed.settings)
         holder.optimizer.load_state_dict(packed["optimizer"])
 
 
@@ -174,6 +222,14 @@ def _take_out(value, tensors: dict):
     if isinstance(value, (list, tuple)):
         return type(value)(_take_out(part, tensors) for part in value)
     return value
+
+
+def _sum(value, tensors: list) -> str:
+    """A hash of a checkpoint's content: a flipped bit of a tensor is not seen when it is read."""
+    digest = hashlib.sha256(repr(value).encode())
+    for tensor in tensors:
+        digest.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
 
 
 def _put_back(value, tensors: list):

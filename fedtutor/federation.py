@@ -3,6 +3,7 @@
 `rounds.py` plays the rounds on it; the hooks of a method (`methods/base.py`) receive it as `fed`.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,13 +13,15 @@ import torch
 
 from . import models
 from .channel import SERVER, Channel
-from .checkpoints import artifact
+from .checkpoints import Memory, artifact
 from .clients import Client, Server
 from .counting import uncounted
-from .errors import DataError, SettingError
+from .errors import DataError, SettingError, TrainingError
 from .measures import accuracy
 from .randomness import generator
 from .settings import LAST, Settings
+
+FAILURES = (TrainingError, RuntimeError, MemoryError, OSError)  # of a client, not of the code
 
 
 def cut(order: torch.Tensor, size: int) -> list[torch.Tensor]:
@@ -71,6 +74,8 @@ class Federation:
         self.round_ = self.channel.round_ = round_
         for client in self.clients:
             client.begin_round(round_, self.device)
+        if self.settings.on_client_error == "leave_out":
+            self._memory = Memory(self, self.clients)
 
     def local_epochs(self, client: Client) -> int:
         """How many passes over its data `client` makes in a round."""
@@ -102,6 +107,42 @@ class Federation:
     def each(self, clients: Sequence[Client], fn: Callable) -> list:
         """`[fn(client) for client in clients]`, in parallel, results in this order."""
         return self._parallel(fn, clients, [len(c.data) for c in clients])
+
+    def survivors(self, clients: Sequence[Client], fn: Callable) -> tuple[list, list]:
+        """Like `each`, with the clients that came through it.
+
+        A client whose training fails (`FAILURES`) stops the run, or, where the settings say
+        `on_client_error = "leave_out"`, the round goes on as if it had not been selected: its
+        networks, state and optimizer are those before the round. What it sent in this round before
+        it failed stays sent. The history's `failures` name it, and so does a warning. Raises
+        `TrainingError` where nobody is left.
+        """
+
+        def attempt(client):
+            try:
+                return fn(client), None
+            except FAILURES as error:
+                error.add_note(f"client {client.id}, round {self.round_}")
+                if self.settings.on_client_error == "stop":
+                    raise
+                self._memory.put_back(client)
+                return None, error
+
+        results = list(zip(clients, self.each(clients, attempt), strict=True))
+        for client, (_, error) in results:
+            if error is not None:
+                words = getattr(error, "what", f"{type(error).__name__}: {error}").splitlines()[0]
+                row = {"round": self.round_, "client": client.id, "error": words}
+                self.history.setdefault("failures", []).append(row)
+                warnings.warn(f"round {self.round_} goes on without {client.id}: {words}",
+                              RuntimeWarning, stacklevel=2)  # fmt: skip
+        came = [(client, value) for client, (value, error) in results if error is None]
+        if not came:
+            raise TrainingError(
+                f"no client is left: {words}", where=f"{self.method.name}, round {self.round_}",
+                do="look at the warnings above, and lower the learning rate",
+            )  # fmt: skip
+        return [client for client, _ in came], [value for _, value in came]
 
     def observe(self, moment: str, clients: Sequence[Client]) -> None:
         """Evaluate at a moment inside the round, if the settings ask for it."""

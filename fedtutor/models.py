@@ -47,14 +47,23 @@ class Architecture:
     multiple: int = 1  # the image size must be a multiple of this
 
 
+# Where PyTorch keeps what a layer wants to be different in its state dict.
+SAVING = ("_non_persistent_buffers_set", "_state_dict_hooks", "_state_dict_pre_hooks",
+          "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")  # fmt: skip
+
+
 class Network(nn.Module):
-    """features and classifier, for images of one shape; `feature_size` is d."""
+    """features and classifier, for images of one shape; `feature_size` is d.
+
+    `draws` says whether it needs random numbers in training, for dropout.
+    """
 
     def __init__(self, body: nn.Module, image_shape: tuple, feature_size: int, num_classes: int):
         super().__init__()
         self.image_shape, self.feature_size = image_shape, feature_size
         self.body = body
         self.classifier = nn.Linear(feature_size, num_classes)
+        self.draws = any(isinstance(layer, RandomLayer) for layer in body.modules())
 
     def features(self, x: Tensor) -> Tensor:
         """x [batch, channels, size, size] to h [batch, d]; `ModelError` for another shape."""
@@ -69,6 +78,43 @@ class Network(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.classifier(self.features(x))
+
+    def state_dict(self, *args, **kwargs):
+        """As in PyTorch, without what it looks up for every layer on the way."""
+        if args or kwargs or not self._plain:
+            return super().state_dict(*args, **kwargs)
+        return {
+            prefix + name: value.detach()
+            for prefix, layer in layers_of(self)
+            for held in (layer._parameters, layer._buffers)
+            for name, value in held.items()
+            if value is not None
+        }
+
+    @torch.no_grad()
+    def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
+        """As in PyTorch, and in one go where names and shapes are the same."""
+        own = self.state_dict()
+        same = own.keys() == state_dict.keys() and all(
+            own[name].shape == value.shape for name, value in state_dict.items()
+        )
+        if assign or not same or not self._plain:
+            return super().load_state_dict(state_dict, strict=strict, assign=assign)
+        torch._foreach_copy_(list(own.values()), [state_dict[name] for name in own])
+        return torch.nn.modules.module._IncompatibleKeys([], [])
+
+    @property
+    def _plain(self) -> bool:
+        """Whether no layer has rules of its own for what is saved and loaded."""
+        return not any(getattr(layer, rule) for _, layer in layers_of(self) for rule in SAVING)
+
+
+def layers_of(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]]:
+    """The module and all inside it, in PyTorch's order, with the prefix of their weights' names."""
+    found = [(prefix, module)]
+    for name, child in module._modules.items():
+        found += layers_of(child, f"{prefix}{name}.")
+    return found
 
 
 def build(network: str | Architecture, *, num_classes: int, in_channels: int = 3,

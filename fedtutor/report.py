@@ -382,14 +382,14 @@ def _markdown(frame: pd.DataFrame) -> list[str]:
     return [f"| {' | '.join(map(str, row))} |" for row in rows]
 
 
-def with_part(text: str, part: str) -> str:
-    """README.md's `text` with `part` between the two marks."""
-    before, begin, rest = text.partition(BEGIN)
+def with_part(text: str, part: str, *, begin: str = BEGIN) -> str:
+    """README.md's `text` with `part` between the marks `begin` and END."""
+    before, found, rest = text.partition(begin)
     after = rest.partition(END)[2]
-    if not begin or not after:
+    if not found or not after:
         raise StorageError("README.md has no place for the report", where="README.md",
-                           do=f"put {BEGIN} and {END} on lines of their own")  # fmt: skip
-    return f"{before}{BEGIN}\n\n{part}\n\n{END}{after}"
+                           do=f"put {begin} and {END} on lines of their own")  # fmt: skip
+    return f"{before}{begin}\n\n{part}\n\n{END}{after}"
 
 
 def update_readme(path: Path = ROOT / "README.md") -> bool:

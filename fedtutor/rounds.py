@@ -6,15 +6,19 @@ stage on which it plays is `federation.py`.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
+from torch import Tensor
 
 from .checkpoints import Checkpoints
-from .clients import Client
+from .clients import Client, Once
 from .distillation import prepare
 from .errors import TrainingError
 from .federation import Federation, cut
+from .optimizers import new_optimizer
+
+AHEAD = 2**20  # numbers: 4 MB
 
 
 def run(fed: Federation, *, checkpoint=None, every: float = 120.0, progress: Callable = iter):
@@ -29,7 +33,7 @@ def run(fed: Federation, *, checkpoint=None, every: float = 120.0, progress: Cal
     with fed.workers():
         prepare(fed)
         fed.method.start(fed)
-        if not kept.restore(fed, new_optimizer):
+        if not kept.restore(fed):
             fed.evaluate("end")  # round 0: before any training
             fed.history["bytes"] = fed.channel.table()
         for round_ in progress(range(fed.round_ + 1, fed.settings.rounds + 1)):
@@ -50,7 +54,7 @@ def play_round(fed: Federation, round_: int) -> None:
     fed.inside_round = True
     fed.observe("after_collaborate", clients)
 
-    trained = fed.each(clients, lambda client: local_update(fed, client))
+    clients, trained = fed.survivors(clients, lambda client: local_update(fed, client))
     fed.note_local(clients, trained)
     fed.observe("after_local", clients)
 
@@ -69,11 +73,13 @@ def local_update(fed: Federation, client: Client) -> tuple[float, list]:
     """
     if client.optimizer is None or not fed.settings.keep_optimizer:
         client.optimizer = new_optimizer(client, fed.settings)
-    data, rows = fed.method.local_data(client), []
-    for epoch in range(1, fed.local_epochs(client) + 1):
+    data, rows, epochs = fed.method.local_data(client), [], fed.local_epochs(client)
+    once = client.once = Once(lambda: all_of(fed, data)) if epochs > 1 else None
+    for epoch in range(1, epochs + 1):
         total, count = 0.0, 0
-        for index in batches(fed, len(data), client.generator("batches")):
-            x, y = fed.scenario.inputs(data.x[index]), data.y[index]
+        for index, x, y in loaded(fed, data, client.generator("batches")):
+            if once:
+                once.index, once.x = index, x
             loss = fed.method.local_loss(client, x, y)
             client.optimizer.zero_grad()
             loss.backward()
@@ -91,22 +97,33 @@ def local_update(fed: Federation, client: Client) -> tuple[float, list]:
         if "local_epoch" in fed.settings.observe:
             rows.append(fed.row(client))
         fed.method.after_epoch(client)
+    client.once = None
     fed.method.after_local(client)
     return mean, rows
 
 
-def batches(fed: Federation, count: int, own: torch.Generator) -> list[torch.Tensor]:
+def loaded(fed: Federation, data, own: torch.Generator) -> Iterator[tuple[Tensor, ...]]:
+    """One epoch: the index, x, as networks see it, and y of each batch, in a fresh order.
+
+    Images are taken and normalized for several batches at once, up to AHEAD numbers.
+    """
+    parts = batches(fed, len(data), own)
+    ahead = max(1, AHEAD // (fed.settings.batch_size * data.x[0].numel()))
+    for some in (parts[i : i + ahead] for i in range(0, len(parts), ahead)):
+        index, sizes = torch.cat(some), [len(part) for part in some]
+        x, y = fed.scenario.inputs(data.x[index]), data.y[index]
+        yield from zip(some, x.split(sizes), y.split(sizes), strict=True)
+
+
+def all_of(fed: Federation, data) -> Iterator[Tensor]:
+    """All images in their order, as networks see them, in batches of the evaluation's size."""
+    return (fed.scenario.inputs(part) for part in data.x.split(fed.settings.eval_batch_size))
+
+
+def batches(fed: Federation, count: int, own: torch.Generator) -> list[Tensor]:
     """A fresh order of `count` images, one index tensor per batch; see `federation.cut`."""
     size = fed.settings.batch_size
     order = torch.randperm(count, generator=own).to(fed.device)
     if fed.settings.drop_last and count > size:
         order = order[: count - count % size]
     return cut(order, size)
-
-
-def new_optimizer(client: Client, settings) -> torch.optim.Optimizer:
-    """The local optimizer that the settings ask for, without memory."""
-    common = {"lr": settings.lr, "weight_decay": settings.weight_decay}
-    if settings.optimizer == "adam":
-        return torch.optim.Adam(client.parameters(), **common)
-    return torch.optim.SGD(client.parameters(), momentum=settings.momentum, **common)

@@ -14,6 +14,7 @@ from .errors import SettingError, choose
 VIRTUAL_INITS = ("noise", "statistics", "statistics_code", "real")  # see `distillation.initial`
 VIRTUAL_AUGMENT = ("none", "siamese")  # see `distillation.siamese`
 PRECISIONS = ("float32", "tf32", "bf16")
+ON_CLIENT_ERROR = ("stop", "leave_out")
 MOMENTS = ("after_collaborate", "local_epoch", "after_local", "after_aggregate")
 LAST = ", last round"  # behind a moment (but local_epoch): only there
 
@@ -49,11 +50,13 @@ class Settings:
     virtual_batch: int = 0  # private images per class and step; 0: all of them
     virtual_augment: str = "none"  # "siamese": one random change for both sides in each step
     precision: str = "float32"  # of products; "tf32" on GPUs that have it, or "bf16"
+    on_client_error: str = "stop"  # "leave_out": who fails sits out the round, see `survivors`
 
     def __post_init__(self):
         where = "settings"
         choose(self.optimizer, ("sgd", "adam"), kind="optimizer", where=where)
         choose(self.precision, PRECISIONS, kind="precision", where=where)
+        choose(self.on_client_error, ON_CLIENT_ERROR, kind="on_client_error", where=where)
         for moment in self.observe:
             known = (*MOMENTS, *(m + LAST for m in MOMENTS if m != "local_epoch"))
             choose(moment, known, kind="moment in 'observe'", where=where)

@@ -90,7 +90,36 @@ def load_json(path: Path):
 
 def save_tensors(path: Path, value) -> None:
     """Write nested dicts and lists of tensors and plain values."""
-    write_atomically(path, lambda name: torch.save(value, name))
+
+    def write(name):
+        with open(name, "wb", buffering=0) as file:
+            target = _Target(file)
+            try:
+                torch.save(value, target)
+            except RuntimeError as error:  # what PyTorch makes of a disk that is full
+                raise target.error or error from None
+
+    write_atomically(path, write)
+
+
+class _Target:
+    """A file that remembers why it could not be written."""
+
+    def __init__(self, file):
+        self.file, self.error = file, None
+
+    def write(self, content) -> int:
+        try:
+            left = memoryview(content).cast("B")
+            while left:  # the end of a disk may come within a write
+                left = left[self.file.write(left) :]
+        except OSError as error:
+            self.error = error
+            raise
+        return len(content)
+
+    def flush(self) -> None:
+        pass  # nothing is buffered
 
 
 def load_tensors(path: Path, device="cpu"):

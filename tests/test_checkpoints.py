@@ -225,7 +225,7 @@ def test_equal_tensors_are_kept_once_and_come_back_apart(tmp_path):
     kept.save(federation("solo"), last=True)  # all clients have the initial weights
     assert len(storage.load_tensors(kept.files()[0])["tensors"]) == 2
     again = federation("solo")
-    assert kept.restore(again, None)
+    assert kept.restore(again)
     first, second = (c.model.classifier.weight for c in again.clients[:2])
     with torch.no_grad():
         first += 1

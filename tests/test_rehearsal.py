@@ -87,9 +87,9 @@ def test_weights_that_do_not_come_back_are_noticed(recipe, monkeypatch, tmp_path
     one = play(recipe, "fedavg", 1, checkpoint=tmp_path)
     whole = checkpoints._unpack
 
-    def forgetful(holder, packed, new_optimizer):
+    def forgetful(holder, packed, fed):
         packed["models"] = packed["models"] if hasattr(holder, "id") else {}  # not the server's
-        whole(holder, packed, new_optimizer)
+        whole(holder, packed, fed)
 
     monkeypatch.setattr(checkpoints, "_unpack", forgetful)
     with pytest.raises(TrainingError, match="other weights than those of the checkpoint"):

@@ -8,7 +8,7 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import log_softmax, one_hot
+from torch.nn.functional import log_softmax
 
 from .averaging import prototype_distance
 from .basic import cross_entropy
@@ -79,7 +79,8 @@ def discriminator_loss(z: Tensor, y: Tensor, z_observed: Tensor,
     log_p, log_q = log_softmax(z, 1)[:, None], log_softmax(z_observed, -1)
     same = (log_p + log_q).logsumexp(-1)
     other = (log_p + _log_rest(log_q)).logsumexp(-1)  # 1 - h = sum_c p[c] (1 - q[c])
-    each = torch.where(one_hot(y, z.shape[1]).bool(), same, other)
+    own = y[:, None] == torch.arange(z.shape[1], device=y.device)
+    each = torch.where(own, same, other)
     return -(each if known is None else torch.where(known, each, 0)).sum(1).mean()
 
 

@@ -8,6 +8,7 @@ the n_k images of client k.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from ..errors import ModelError, choose
@@ -75,12 +76,12 @@ def average(states: Sequence[dict[str, Tensor]], shares: Sequence[float]) -> dic
     the first state.
     """
     total = sum(shares)
+    names = [name for name, value in states[0].items() if value.is_floating_point()]
     mean = {name: value.clone() for name, value in states[0].items()}
-    for name, value in mean.items():
-        if value.is_floating_point():
-            value.mul_(shares[0] / total)
-            for state, share in zip(states[1:], shares[1:], strict=True):
-                value.add_(state[name] * (share / total))
+    own = [mean[name] for name in names]
+    torch._foreach_mul_(own, shares[0] / total)
+    for state, share in zip(states[1:], shares[1:], strict=True):
+        torch._foreach_add_(own, torch._foreach_mul([state[n] for n in names], share / total))
     return mean
 
 

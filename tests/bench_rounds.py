@@ -1,0 +1,440 @@
+"""How fast the round loop is, beside the loop of research code and beside no federation at all.
+
+    python tests/bench_rounds.py                               # a table; not a test
+    python tests/bench_rounds.py --workload lenet --repeats 5 --json out.json
+    python tests/bench_rounds.py --json data/speed.json        # everything
+    python tests/bench_rounds.py --readme                      # data/speed.json into README.md
+
+Contestants take turns in one process, in another order each time; the table has medians.
+
+- naive: a copy of the network, an optimizer and a DataLoader per client, each image decoded and
+  normalized when its turn comes (as torchvision's data sets do), state dicts averaged.
+- tensors: the same with a DataLoader over images that were normalized beforehand.
+- floor: no federation. One network, batches that are ready, forward, backward, optimizer step.
+- passes: the floor without the optimizer's step.
+- ours: `rounds.play_round` of FedAvg.
+"""
+
+import argparse
+import copy
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torchvision import transforms
+
+from fedtutor import datasets, methods, models, rounds, scenarios
+from fedtutor.evidence import environment
+from fedtutor.federation import Federation, cut
+from fedtutor.losses import cross_entropy
+from fedtutor.report import with_part
+from fedtutor.scenarios import ClientData, Scenario
+from fedtutor.settings import Settings
+from fedtutor.storage import ROOT, load_json, save_json, write_atomically
+
+SPEED, FAULTS = ROOT / "data" / "speed.json", ROOT / "data" / "faults.json"
+BEGIN = "<!-- made by: python tests/bench_rounds.py --readme -->"
+WARM = 1  # rounds before the clock starts
+
+
+@dataclass(frozen=True)
+class Workload:
+    title: str
+    network: str
+    settings: dict
+    build: Callable[[], Scenario]
+
+    def federation(self, *, device="cpu", threads: int = 1, seed: int = 0) -> Federation:
+        never = {"rounds": 10**6, "eval_every": 10**6}  # evaluation is not what is timed
+        settings = Settings(models=[self.network], **self.settings, **never)
+        return Federation(self.build(), methods.make("fedavg"), settings, seed=seed,
+                          device=device, threads=threads)  # fmt: skip
+
+
+def mnist(**options) -> Callable[[], Scenario]:
+    return lambda: scenarios.build("mnist-mini", **options)
+
+
+def five_of_500() -> Scenario:
+    """MNIST's digits at 3 x 32 x 32; the pixels do not matter here."""
+    held = datasets.to_rgb(datasets.pad(datasets.mnist_sample()[:2600], 32))
+    return Scenario(
+        name="five", title="MNIST sample, 3x32x32", num_classes=10,
+        clients=tuple(ClientData(f"client-{k}", "mnist", held[500 * k : 500 * (k + 1)])
+                      for k in range(5)),
+        tests={"mnist": held[2500:]}, public=None, mean=scenarios.IMAGENET[0],
+        std=scenarios.IMAGENET[1], stand_in=True, class_names=scenarios.DIGITS,
+    )  # fmt: skip
+
+
+ADAM = {"optimizer": "adam", "lr": 1e-3, "batch_size": 32}
+SGD = {"optimizer": "sgd", "lr": 0.01, "momentum": 0.9, "batch_size": 20}
+WORKLOADS = {
+    "lenet": Workload("LeNet5, 10 clients, 1,200 images, Adam, batch 32", "lenet5", ADAM,
+                      mnist(num_clients=10, private_size=1200)),
+    "many": Workload("LeNet5, 100 clients of about 40, Dirichlet(0.5), SGD with momentum, batch 20",
+                     "lenet5", SGD, mnist(num_clients=100, private_size=4000, min_per_client=2,
+                                          partition="dirichlet")),
+    "convnet": Workload("ConvNet 3x128 at 32x32, 5 clients of 500, SGD with momentum, batch 32",
+                        "convnet", {**SGD, "batch_size": 32}, five_of_500),
+    # For one number: what an image costs where 4,000 are dealt evenly to 10 or to 100 clients.
+    "even10": Workload("LeNet5, 10 clients of 400, SGD with momentum, batch 20", "lenet5", SGD,
+                       mnist(num_clients=10, private_size=4000)),
+    "even100": Workload("LeNet5, 100 clients of 40, SGD with momentum, batch 20", "lenet5", SGD,
+                        mnist(num_clients=100, private_size=4000)),
+}  # fmt: skip
+MAIN = ("lenet", "many", "convnet")
+
+
+# --- contestants: each returns a function that plays one round
+
+
+def ours(work: Workload, device, threads: int, seed: int = 0) -> Callable:
+    fed = work.federation(device=device, threads=threads, seed=seed)
+    fed.method.start(fed)
+
+    def play():
+        with fed.workers():
+            rounds.play_round(fed, fed.round_ + 1)
+
+    play.fed = fed
+    return play
+
+
+class Decoded(Dataset):
+    """Images as torchvision's data sets give them: one by one, through PIL and two transforms."""
+
+    def __init__(self, images, scenario):
+        self.pixels = images.x.permute(0, 2, 3, 1).cpu().numpy()
+        self.labels = images.y.tolist()
+        self.change = transforms.Compose([
+            transforms.ToTensor(), transforms.Normalize(scenario.mean, scenario.std)
+        ])  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index):
+        pixels = self.pixels[index]
+        image = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
+        return self.change(image), self.labels[index]
+
+
+def naive(work: Workload, device, threads: int, *, tensors: bool = False, workers: int = 0):
+    fed = work.federation(device=device)
+    scenario, settings = fed.scenario, fed.settings
+    server = _network(fed)
+    held = [TensorDataset(scenario.normalize(c.data.x).cpu(), c.data.y.cpu()) if tensors
+            else Decoded(c.data, scenario) for c in fed.clients]  # fmt: skip
+
+    def play():
+        uploads = []
+        for data in held:
+            local = copy.deepcopy(server)
+            local.train()
+            optimizer = _optimizer(local, settings)
+            loader = DataLoader(data, batch_size=settings.batch_size, shuffle=True,
+                                num_workers=workers)  # fmt: skip
+            losses = []
+            for _ in range(settings.local_epochs):
+                for x, y in loader:
+                    x, y = x.to(device), y.to(device)
+                    optimizer.zero_grad()
+                    loss = cross_entropy(local(x), y)
+                    loss.backward()
+                    optimizer.step()
+                    losses.append(loss.item())
+            uploads.append(copy.deepcopy(local.state_dict()))
+        shares = [len(data) / sum(map(len, held)) for data in held]
+        mean = copy.deepcopy(uploads[0])
+        for name in mean:
+            mean[name] = sum(u[name] * share for u, share in zip(uploads, shares, strict=True))
+        server.load_state_dict(mean)
+
+    play.server = server
+    return _with_threads(play, threads)
+
+
+def floor(work: Workload, device, threads: int, *, step: bool = True) -> Callable:
+    fed = work.federation(device=device)
+    network, s = _network(fed).train(), fed.settings
+    optimizer = _optimizer(network, s)
+    ready = [(fed.scenario.normalize(c.data.x[index]), c.data.y[index])
+             for c in fed.clients for _ in range(s.local_epochs)
+             for index in cut(torch.arange(len(c.data), device=device), s.batch_size)]  # fmt: skip
+
+    def play():
+        for x, y in ready:
+            optimizer.zero_grad()
+            cross_entropy(network(x), y).backward()
+            if step:
+                optimizer.step()
+
+    play.steps = len(ready)
+    return _with_threads(play, threads)
+
+
+def _network(fed: Federation) -> models.Network:
+    return fed.make()
+
+
+def _optimizer(network, settings: Settings) -> torch.optim.Optimizer:
+    if settings.optimizer == "adam":
+        return torch.optim.Adam(network.parameters(), lr=settings.lr)
+    return torch.optim.SGD(network.parameters(), lr=settings.lr, momentum=settings.momentum)
+
+
+def _with_threads(play: Callable, threads: int) -> Callable:
+    """`play` with so many threads inside each operation, which is what PyTorch itself does."""
+
+    def work():
+        before = torch.get_num_threads()
+        torch.set_num_threads(threads)
+        try:
+            play()
+        finally:
+            torch.set_num_threads(before)
+
+    work.__dict__.update(play.__dict__)
+    return work
+
+
+CONTESTANTS = {
+    "naive": naive,
+    "tensors": lambda *given: naive(*given, tensors=True),
+    "ours": ours,
+    "floor": floor,
+    "passes": lambda *given: floor(*given, step=False),
+}
+
+
+# --- the clock
+
+
+def measure(work: Workload, *, device: str, threads: int, repeats: int, names: Sequence[str]):
+    """Contestant -> {"wall": [seconds per round, one per repeat], "cpu": [...]}."""
+    _pin(threads)
+    plays = {name: CONTESTANTS[name](work, device, threads) for name in names}
+    if threads > 1 and device == "cpu":  # operations this small may be faster on one core
+        for name in [n for n in names if n != "ours"]:
+            plays[f"{name} on one"] = CONTESTANTS[name](work, device, 1)
+    names = list(plays)
+    times = {name: {"wall": [], "cpu": []} for name in names}
+    for turn in range(WARM + repeats):
+        for name in list(names) if turn % 2 else list(names)[::-1]:
+            _wait(device)
+            wall, cpu = time.perf_counter(), time.process_time()
+            plays[name]()
+            _wait(device)
+            if turn >= WARM:
+                times[name]["wall"].append(round(time.perf_counter() - wall, 6))
+                times[name]["cpu"].append(round(time.process_time() - cpu, 6))
+    return times
+
+
+def several(work: Workload, *, at_once: int, seconds: float = 8.0) -> float:
+    """Rounds per second of `at_once` processes that share the GPU."""
+    context = get_context("spawn")
+    begin, answers = context.Barrier(at_once), context.Queue()
+    key = next(name for name, w in WORKLOADS.items() if w is work)
+    children = [context.Process(target=_child, args=(key, k, begin, seconds, answers))
+                for k in range(at_once)]  # fmt: skip
+    for child in children:
+        child.start()
+    total = sum(answers.get(timeout=300) for _ in children)
+    for child in children:
+        child.join()
+    return total
+
+
+def _child(key: str, seed: int, begin, seconds: float, answers) -> None:
+    play = ours(WORKLOADS[key], "cuda", 1, seed)
+    for _ in range(3):
+        play()
+    _wait("cuda")
+    begin.wait()
+    count, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        play()
+        count += 1
+    _wait("cuda")
+    answers.put(count / (time.perf_counter() - start))
+
+
+def _wait(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def _pin(threads: int) -> None:
+    """Use as many cores as there are threads, where the system lets us."""
+    if hasattr(os, "sched_setaffinity") and len(CORES) >= threads:
+        os.sched_setaffinity(0, CORES[:threads])
+
+
+LOAD = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0  # of others: read at the start
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+def record(options) -> dict:
+    """Everything that was measured, ready for JSON."""
+    rows = []
+    for key in options.workload:
+        for device in options.device:
+            for threads in options.threads:
+                repeats = options.repeats or {"convnet": 5}.get(key, 15)
+                names = [n for n in CONTESTANTS if key in MAIN or n in ("ours", "floor")]
+                times = measure(WORKLOADS[key], device=device, threads=threads, repeats=repeats,
+                                names=names)  # fmt: skip
+                row = {"workload": key, "title": WORKLOADS[key].title, "device": device,
+                       "threads": threads, "times": times}  # fmt: skip
+                rows.append(row)
+                print(f"{key}, {device}, threads {threads}: {words(row)}", flush=True)
+    found = {"rows": rows, "machine": machine(), "at_once": []}
+    if "cuda" in options.device:
+        for key in [k for k in options.workload if k in MAIN]:
+            for count in (1, 2, 4, 8):
+                rate = several(WORKLOADS[key], at_once=count)
+                found["at_once"].append({"workload": key, "runs": count, "rounds_per_second": rate})
+                print(f"{key}, {count} runs at once: {rate:.2f} rounds per second", flush=True)
+    return found
+
+
+def machine() -> dict:
+    """What the times depend on. No path, no host name."""
+    about = environment()
+    name = platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        name = next(
+            (x.partition(":")[2].strip() for x in lines if x.startswith("model name")), name
+        )
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    kept = {key: about[key] for key in ("python", "torch", "platform")}
+    return {"cpu": name, "cores": os.cpu_count(), "gpu": gpu, "load": round(LOAD, 1), **kept}
+
+
+# --- ratios
+
+
+def ratio(row: dict, over: str, under: str, clock: str = "wall") -> float:
+    """Median over the turns of how many times `under` goes into `over`."""
+    pairs = zip(row["times"][over][clock], row["times"][under][clock], strict=True)
+    return statistics.median(a / b for a, b in pairs)
+
+
+def fastest(row: dict, name: str) -> str:
+    """`name`, or the same with one thread inside its operations where that was faster."""
+    names = [n for n in (name, f"{name} on one") if n in row["times"]]
+    return min(names, key=lambda n: statistics.median(row["times"][n]["wall"]))
+
+
+def ratios(row: dict, clock: str = "wall") -> dict[str, float]:
+    """How often our time goes into that of research code, and the floor's into ours."""
+    found = {f"{name} / ours": ratio(row, fastest(row, name), "ours", clock)
+             for name in ("naive", "tensors") if name in row["times"]}  # fmt: skip
+    return {**found, "ours / floor": ratio(row, "ours", fastest(row, "floor"), clock)}
+
+
+def words(row: dict) -> str:
+    times = [f"{name} {1000 * statistics.median(t['wall']):.1f} ms"
+             for name, t in row["times"].items()]  # fmt: skip
+    said = [f"{name} {value:.2f} ({clock})" for clock in ("wall", "cpu")
+            for name, value in ratios(row, clock).items()]  # fmt: skip
+    return ", ".join(times + said)
+
+
+# --- README
+
+
+def readme_part(found: dict, killed: dict) -> str:
+    """Markdown: a line per workload, device and threads; then what does not fit into the table.
+
+    `found` is what `record` returned here, `killed` what it returned in faults.py.
+    """
+    lines = ["| a round of | threads | naive | tensors | floor | ours | naive / ours | "
+             "tensors / ours | ours / floor |", "| --- " * 9 + "|"]  # fmt: skip
+    for row in found["rows"]:
+        if row["workload"] in MAIN:
+            times = [f"{1000 * statistics.median(row['times'][fastest(row, n)]['wall']):.0f} ms"
+                     for n in ("naive", "tensors", "floor", "ours")]  # fmt: skip
+            where = f"{row['threads']}" if row["device"] == "cpu" else f"{row['threads']}, GPU"
+            cells = [row["title"], where, *times, *(f"{r:.2f}" for r in ratios(row).values())]
+            lines.append(f"| {' | '.join(cells)} |")
+    if (each := per_image(found)) is not None:
+        lines += ["", "With 4,000 images dealt evenly, an image costs with 100 clients "
+                      f"{each:.2f} times what it costs with 10 (one thread)."]  # fmt: skip
+    for one in found["at_once"]:
+        if one["runs"] > 1:
+            alone = next(o for o in found["at_once"] if o["workload"] == one["workload"])
+            gain = one["rounds_per_second"] / alone["rounds_per_second"]
+            title = WORKLOADS[one["workload"]].title
+            lines += ["", f"{title}: {one['runs']} runs at once on the GPU play {gain:.1f} times "
+                          "as many rounds in a second as one."]  # fmt: skip
+    about = found["machine"]
+    chips = ", ".join(filter(None, [f"{about['cpu']}, {about['cores']} cores", about["gpu"]]))
+    lines += ["", f"Medians of rounds that took turns in one process; {chips}, Python "
+                  f"{about['python']}, PyTorch {about['torch']}, {about['platform']}, load "
+                  f"{about['load']:.1f} when it began."]  # fmt: skip
+    places = ", ".join(f"{count} in {place}" for place, count in sorted(killed["places"].items()))
+    lines += ["", f"Killed {killed['kills']} times at seeded moments ({places}), resumed "
+                  f"{killed['resumed']} times, results with other bits: "
+                  f"{killed['differences']}."]  # fmt: skip
+    return "\n".join(lines)
+
+
+def per_image(found: dict) -> float | None:
+    """Seconds per image with 100 equal clients, by those with 10; None if not measured."""
+    rows = {row["workload"]: row for row in found["rows"]
+            if row["device"] == "cpu" and row["threads"] == 1}  # fmt: skip
+    if not {"even10", "even100"} <= rows.keys():
+        return None
+    ten, hundred = (statistics.median(rows[key]["times"]["ours"]["cpu"])
+                    for key in ("even10", "even100"))  # fmt: skip
+    return hundred / ten
+
+
+def with_measured(text: str) -> str:
+    """README.md's `text` with what data/speed.json and data/faults.json say."""
+    return with_part(text, readme_part(load_json(SPEED), load_json(FAULTS)), begin=BEGIN)
+
+
+def update_readme(path: Path = ROOT / "README.md") -> bool:
+    """Make that part of README.md anew; return whether it changed."""
+    text = path.read_text(encoding="utf-8")
+    new = with_measured(text)
+    if new != text:
+        write_atomically(path, lambda name: Path(name).write_text(new, encoding="utf-8"))
+    return new != text
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--workload", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    here = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+    parser.add_argument("--device", nargs="+", choices=("cpu", "cuda"), default=here)
+    parser.add_argument("--repeats", type=int, help="default 15, ConvNet 5")
+    parser.add_argument("--json", type=Path, help="write what was measured there")
+    parser.add_argument("--readme", action="store_true", help="data/*.json into README.md")
+    options = parser.parse_args(arguments)
+    if options.readme:
+        print("README.md: " + ("new" if update_readme() else "as it was"))
+        return 0
+    found = record(options)
+    if options.json:
+        save_json(options.json, found)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
