@@ -31,6 +31,17 @@ def accuracy(predict: Callable, images, scenario, *, batch_size: int = 500) -> f
     return float(right) / len(images)
 
 
+@torch.no_grad()
+def mean_loss(predict: Callable, images, scenario, *, batch_size: int = 500) -> float:
+    """Mean cross-entropy of `predict(x)` [batch, num_classes] over `images`, in nats."""
+    total = 0.0
+    for start in range(0, len(images), batch_size):
+        z = predict(scenario.normalize(images.x[start : start + batch_size])).double()
+        y = images.y[start : start + batch_size]
+        total += float(torch.nn.functional.cross_entropy(z, y, reduction="sum"))
+    return total / len(images)
+
+
 def intra(matrix: Sequence[Sequence[float]], own: Sequence[int]) -> list[float]:
     """Each client's accuracy on its own domain, `matrix[i][own[i]]` (FCCL+ Eq. 21)."""
     return [row[j] for row, j in zip(matrix, own, strict=True)]

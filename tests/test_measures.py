@@ -15,6 +15,7 @@ from fedtutor.measures import (
     inter,
     intra,
     logits,
+    mean_loss,
     mmd,
     neighbors_abroad,
     weight_distance,
@@ -49,6 +50,21 @@ def test_accuracy_counts_images_whatever_the_batch(count, batch_size):
 def test_accuracy_refuses_a_wrong_class_count():
     with pytest.raises(ModelError, match="num_classes=3"):
         accuracy(lambda x: torch.zeros(len(x), 4), images(5, seed=1), tiny_scenario())
+
+
+@given(st.integers(1, 40), st.integers(1, 50))
+def test_mean_loss_is_that_of_a_plain_loop_whatever_the_batch(count, batch_size):
+    scenario, data = tiny_scenario(), images(count, seed=1)
+
+    def predict(x):
+        return 3 * x.flatten(1)[:, :3]
+
+    total = 0.0
+    for z, label in zip(predict(scenario.normalize(data.x)).tolist(), data.y.tolist(), strict=True):
+        total += math.log(sum(math.exp(v) for v in z)) - z[label]
+    found = mean_loss(predict, data, scenario, batch_size=batch_size)
+    assert found == pytest.approx(total / count, rel=1e-6)
+    assert mean_loss(lambda x: torch.zeros(len(x), 3), data, scenario) == pytest.approx(math.log(3))
 
 
 def test_weight_distance_is_euclidean_over_all_weights():
