@@ -4,7 +4,8 @@ For maintainers: `python -m fedtutor exercises` makes their exercises from the s
 `python -m fedtutor refresh` executes them in place, as they are committed. Before a long run,
 `python -m fedtutor rehearse` plays two rounds of every method of a recipe, and
 `python -m fedtutor queue` works through the runs at the papers' settings; `python -m fedtutor
-report` sets what was measured beside what the papers print.
+report` sets what was measured beside what the papers print, and `python -m fedtutor benchmark`
+trains what notebook 07 reads.
 """
 
 import argparse
@@ -54,15 +55,17 @@ def main(arguments: list[str] | None = None) -> int:
     job.add_argument("--output", type=Path, default=ROOT / "data" / "rehearsals",
                      help="where the results go")  # fmt: skip
     job.set_defaults(do=rehearse_all)
-    job = jobs.add_parser("queue", help="the runs at the papers' settings: list, run, pack")
-    job.add_argument("what", nargs="?", default="list", choices=("list", "run", "pack"))
+    job = jobs.add_parser("queue", help="what waits, at the papers' settings: list, run, pack")
+    job.add_argument("what", nargs="?", default="list", choices=("list", "run", "pack", "attacks"))
     job.add_argument("out", nargs="?", type=Path, help="pack: a new folder")
-    job.add_argument("--minutes", type=float, default=9, help="run: stop before (default 9)")
+    job.add_argument("--minutes", type=float, default=9,
+                     help="run, attacks: stop before (default 9)")  # fmt: skip
     job.add_argument("--at-once", type=int, help="run: side by side; default 1, on a GPU up to 8")
     job.add_argument("--device", default="auto", help="auto (default), cpu or cuda")
     job.add_argument("--rows", type=int, default=10, help="pack: for so many runs (default 10)")
     job.add_argument("--limit-mb", type=float, default=60, help="pack: at most (default 60)")
-    job.add_argument("--only", default="", metavar="TEXT", help="runs whose name has TEXT in it")
+    job.add_argument("--only", default="", metavar="TEXT",
+                     help="runs with TEXT in their name; attacks: that name")  # fmt: skip
     job.add_argument("--one", metavar="PATH", help="run: the one whose result is PATH in --results")
     job.add_argument("--threads", type=int, help="run: clients of a run that train at once")
     job.add_argument("--download", action="store_true", help="fetch missing data where possible")
@@ -74,6 +77,12 @@ def main(arguments: list[str] | None = None) -> int:
     job.add_argument("--results", type=Path, default=ROOT / "data" / "results")
     job.add_argument("--readme", action="store_true", help="write the table into README.md")
     job.set_defaults(do=write_report)
+    job = jobs.add_parser("benchmark", help="train what notebook 07 reads, as far as it is missing")
+    job.add_argument("scenario", nargs="?", default="digits-mini", help="default: digits-mini")
+    job.add_argument("--minutes", type=float, default=180, help="start no run later (default 180)")
+    job.add_argument("--methods", default="", metavar="A,B", help="default: all that may enter")
+    job.add_argument("--results", type=Path, default=ROOT / "data" / "results")
+    job.set_defaults(do=record_benchmark)
     options = parser.parse_args(arguments)
     options.began = BEGAN if arguments is None else time.time()
     os.environ.setdefault("TQDM_DISABLE", "1")
@@ -130,6 +139,8 @@ def _work_queue(options) -> int:
     from .settings import device_of
 
     device, kept = device_of(options.device), options.kept or cache.folder() / "queue"
+    if options.what == "attacks":
+        return work_attacks(options, device)
     runs = [run for run in queue.load(options.manifest) if options.only in run.name
             and options.one in (None, run.path("").as_posix())]  # fmt: skip
     if not runs:
@@ -143,6 +154,8 @@ def _work_queue(options) -> int:
     if options.what == "list":
         print(queue.overview(runs, found, options.results, kept))
         print(queue.totals(runs, left, kept))
+        if options.manifest == queue.MANIFEST:
+            print("attacks of notebook 06 wait beside them: python -m fedtutor queue attacks")
         return 0
     if options.what == "pack":
         if options.out is None:
@@ -166,6 +179,22 @@ def _work_queue(options) -> int:
     return 1 if counts["failed"] or unfinished else 0
 
 
+def work_attacks(options, device: str) -> int:
+    """List the attacks that wait, and play as many as the minutes allow."""
+    import pandas as pd
+
+    from .attacks import listed
+
+    print(pd.DataFrame(listed.queued()).to_string(index=False, float_format="{:g}".format))
+    spent = (time.time() - options.began) / 60
+    played = listed.work(
+        minutes=options.minutes - spent, only=options.only, device=device,
+        threads=options.threads or os.cpu_count() or 1, say=lambda words: print(words, flush=True),
+    )  # fmt: skip
+    print(f"{len(played)} played")
+    return 0
+
+
 def write_report(options) -> int:
     """Print what is covered and what was skipped, or make the README's table anew."""
     from . import ledger, report
@@ -179,6 +208,22 @@ def write_report(options) -> int:
     print(made.coverage(book).to_string(index=False))
     print(ledger.counts(book).to_string())
     return 0
+
+
+def record_benchmark(options) -> int:
+    """Start where it ended the last time; the status is 1 where a run failed, 130 after Ctrl-C."""
+    from . import benchmark
+
+    try:
+        failed = benchmark.record(
+            options.scenario, minutes=options.minutes, folder=options.results,
+            names=[name for name in options.methods.split(",") if name],
+            say=lambda words: print(words, flush=True),
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        print("stopped; what is done is kept, and the same command goes on from there")
+        return 130
+    return 1 if failed else 0
 
 
 def refresh_all(options) -> int:

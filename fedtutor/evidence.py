@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
@@ -28,6 +29,7 @@ from . import __version__, methods, rounds, scenarios
 from .checkpoints import Checkpoints
 from .checks import CheckError, check
 from .claims import Claims, claims_of, published_table, verdict, verdicts_in
+from .counting import Work
 from .errors import SettingError, StorageError
 from .federation import Federation
 from .measures import inter, intra
@@ -69,7 +71,7 @@ class Result:
     history: dict  # accuracy matrices, losses, bytes, seconds, per round
     headline: dict  # the last round: round, intra, inter, worst
     best: dict  # the round with the highest intra-domain accuracy, the same keys
-    totals: dict  # seconds, peak_memory and bytes (up, down, peer)
+    totals: dict  # seconds, peak_memory, bytes (up, down, peer); work and start, see `result`
 
 
 def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
@@ -99,18 +101,30 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
         seed=seed, device=device, threads=threads, artifacts=artifacts,
     )  # fmt: skip
 
+    start, work, played, began = Work(), Work(), [], ExitStack()
+    resident = peak_memory(device)
+
     def watched(numbers):
+        began.close()  # what comes before round 1 is over
         if watch:
             watch(fed)
         for number in (progress or iter)(numbers):
-            yield number
+            played.append(number)
+            with work:
+                yield number
             if watch:
                 watch(fed)
 
-    history = rounds.run(fed, checkpoint=checkpoint, progress=watched)
+    with began:
+        began.enter_context(start)
+        history = rounds.run(fed, checkpoint=checkpoint, progress=watched)
+    counted = {}
+    if played[:1] == [1]:
+        counted["work"] = work.as_dict()
+        counted["start"] = {**start.as_dict(), "peak_memory": resident}
     measured = result(
         recipe, method, seed=seed, scenario=scenario, history=history, device=device,
-        threads=threads,
+        threads=threads, **counted,
     )  # fmt: skip
     if folder is not None:
         save_result(measured, result_path(recipe, method, seed, folder=folder))
@@ -167,14 +181,20 @@ def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS) -> Resul
 
 
 def result(recipe: Recipe, method: str, *, seed: int, scenario, history: dict, device="cpu",
-           threads: int = 1) -> Result:  # fmt: skip
-    """The `Result` of a run that has just ended in this process with `history`."""
+           threads: int = 1, **counted: dict) -> Result:  # fmt: skip
+    """The `Result` of a run that has just ended in this process with `history`.
+
+    `counted` joins the totals. `run` gives it where nothing was resumed: "work", what all rounds
+    computed (`counting.Work`); "start", the same before round 1 (what an artifact held is not in
+    it), with the process's peak memory before the run.
+    """
     sent = {direction: 0 for direction in ("up", "down", "peer")}
     for row in history["bytes"]:
         sent[row["direction"]] += row["bytes"]
     reached = accuracies(history)
     totals = {
-        "seconds": sum(history["seconds"]), "peak_memory": peak_memory(device), "bytes": sent
+        "seconds": sum(history["seconds"]), "peak_memory": peak_memory(device), "bytes": sent,
+        **counted,
     }  # fmt: skip
     return Result(
         recipe=recipe.name, paper=recipe.paper, profile=recipe.profile,

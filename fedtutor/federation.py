@@ -15,10 +15,11 @@ from . import models
 from .channel import SERVER, Channel
 from .checkpoints import Memory, artifact
 from .clients import Client, Server
+from .counting import uncounted
 from .errors import DataError, SettingError, TrainingError
 from .measures import accuracy
 from .randomness import generator
-from .settings import Settings
+from .settings import LAST, Settings
 
 FAILURES = (TrainingError, RuntimeError, MemoryError, OSError)  # of a client, not of the code
 
@@ -145,7 +146,8 @@ class Federation:
 
     def observe(self, moment: str, clients: Sequence[Client]) -> None:
         """Evaluate at a moment inside the round, if the settings ask for it."""
-        if moment in self.settings.observe:
+        last = self.round_ == self.settings.rounds and moment + LAST in self.settings.observe
+        if last or moment in self.settings.observe:
             self.evaluate(moment, clients)
 
     def evaluate(self, moment: str, clients: Sequence[Client] | None = None) -> None:
@@ -166,10 +168,11 @@ class Federation:
 
     def _accuracy(self, cell: tuple[Client, str]) -> float:
         client, test = cell
-        return accuracy(
-            lambda x: self.method.predict(self, client, x), self.scenario.tests[test],
-            self.scenario, batch_size=self.settings.eval_batch_size,
-        )  # fmt: skip
+        with uncounted():
+            return accuracy(
+                lambda x: self.method.predict(self, client, x), self.scenario.tests[test],
+                self.scenario, batch_size=self.settings.eval_batch_size,
+            )  # fmt: skip
 
     def row(self, client: Client) -> list[float]:
         """The client's row of the accuracy matrix, computed where its training runs."""

@@ -5,13 +5,11 @@ test set j that client i's model gets right. The column of a client's own domain
 intra-domain accuracy (FCCL+ Eq. 21), the mean of the others its inter-domain accuracy (Eq. 22).
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import torch
 
 from .errors import ModelError, SettingError
-from .models import Network
 
 
 @torch.no_grad()
@@ -31,6 +29,17 @@ def accuracy(predict: Callable, images, scenario, *, batch_size: int = 500) -> f
             )
         right += (z.argmax(1) == images.y[start : start + batch_size]).sum()
     return float(right) / len(images)
+
+
+@torch.no_grad()
+def mean_loss(predict: Callable, images, scenario, *, batch_size: int = 500) -> float:
+    """Mean cross-entropy of `predict(x)` [batch, num_classes] over `images`, in nats."""
+    total = 0.0
+    for start in range(0, len(images), batch_size):
+        z = predict(scenario.normalize(images.x[start : start + batch_size])).double()
+        y = images.y[start : start + batch_size]
+        total += float(torch.nn.functional.cross_entropy(z, y, reduction="sum"))
+    return total / len(images)
 
 
 def intra(matrix: Sequence[Sequence[float]], own: Sequence[int]) -> list[float]:
@@ -95,27 +104,6 @@ def mmd(h: torch.Tensor, g: torch.Tensor, *, bandwidth: float) -> float:
 def median_distance(h: torch.Tensor) -> float:
     """Median distance between different rows of h [n, d]: the usual bandwidth of `mmd`."""
     return float(torch.pdist(h.double()).median())
-
-
-@contextmanager
-def image_passes() -> Iterator[dict[bool, list[int]]]:
-    """Count images that pass a network inside a `with` block, whoever sends them through it.
-
-    Yields {True: [...], False: [...]}: the sizes of all batches with a gradient and of those
-    without one (evaluation, features that are only compared with).
-    """
-    seen: dict[bool, list[int]] = {True: [], False: []}
-    plain = Network.features
-
-    def features(self, x):
-        seen[torch.is_grad_enabled()].append(len(x))
-        return plain(self, x)
-
-    Network.features = features
-    try:
-        yield seen
-    finally:
-        Network.features = plain
 
 
 def neighbors_abroad(h: torch.Tensor, of: torch.Tensor, *, nearest: int = 5) -> float:

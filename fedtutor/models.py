@@ -14,6 +14,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from .counting import passed
 from .errors import ModelError, choose
 from .layers import (
     Branches,
@@ -46,6 +47,11 @@ class Architecture:
     multiple: int = 1  # the image size must be a multiple of this
 
 
+# Where PyTorch keeps what a layer wants to be different in its state dict.
+SAVING = ("_non_persistent_buffers_set", "_state_dict_hooks", "_state_dict_pre_hooks",
+          "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")  # fmt: skip
+
+
 class Network(nn.Module):
     """features and classifier, for images of one shape; `feature_size` is d.
 
@@ -67,6 +73,7 @@ class Network(nn.Module):
                 where="models.Network.features",
                 do="build the network with the in_channels and image_size of the images",
             )
+        passed(self, x)
         return self.body(x)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -74,7 +81,7 @@ class Network(nn.Module):
 
     def state_dict(self, *args, **kwargs):
         """As in PyTorch, without what it looks up for every layer on the way."""
-        if args or kwargs:
+        if args or kwargs or not self._plain:
             return super().state_dict(*args, **kwargs)
         return {
             prefix + name: value.detach()
@@ -91,9 +98,15 @@ class Network(nn.Module):
         same = own.keys() == state_dict.keys() and all(
             own[name].shape == value.shape for name, value in state_dict.items()
         )
-        if assign or not same:
+        if assign or not same or not self._plain:
             return super().load_state_dict(state_dict, strict=strict, assign=assign)
         torch._foreach_copy_(list(own.values()), [state_dict[name] for name in own])
+        return torch.nn.modules.module._IncompatibleKeys([], [])
+
+    @property
+    def _plain(self) -> bool:
+        """Whether no layer has rules of its own for what is saved and loaded."""
+        return not any(getattr(layer, rule) for _, layer in layers_of(self) for rule in SAVING)
 
 
 def layers_of(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]]:
@@ -192,6 +205,17 @@ def small_mixer(in_channels: int, image_size: int) -> nn.Module:
     return nn.Sequential(
         Patches(in_channels, 32, 4), MixerLayer(patches, 32), MixerLayer(patches, 32),
         nn.LayerNorm(32), nn.Flatten(), nn.Linear(32 * patches, 32), nn.ReLU(),
+    )  # fmt: skip
+
+
+def plain_cnn(in_channels: int, image_size: int) -> nn.Module:
+    """Two strided convolutions with smooth activations; nothing pools and nothing normalizes.
+
+    The kind of network whose gradients give images away (notebook 06).
+    """
+    return nn.Sequential(
+        nn.Conv2d(in_channels, 32, 5, 2, 2), nn.GELU(), nn.Conv2d(32, 64, 3, 2, 1), nn.GELU(),
+        nn.Flatten(),
     )  # fmt: skip
 
 
@@ -394,6 +418,7 @@ MODELS: dict[str, Architecture] = {
     ),
     "small_mobile": Architecture(small_mobile, "ours, quick profile", 16),
     "small_mixer": Architecture(small_mixer, "ours, quick profile", 8, multiple=4),
+    "plain_cnn": Architecture(plain_cnn, "ours, notebook 06", 4),
     "resnet10": _resnet("FCCL Sec. 4; FCCL+ Table VI", 1, 1, 1, 1),
     "resnet12": _resnet("FCCL+ Tables VI and XV", 2, 1, 1, 1),
     "resnet18": _resnet("FCCL Table 3; FCCL+ Table VI", 2, 2, 2, 2),

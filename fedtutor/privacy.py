@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from .errors import SettingError
+from .errors import ModelError, SettingError
 
 
 def clipped(h: Tensor, clip: float) -> Tensor:
@@ -71,4 +71,69 @@ def epsilon(*, noise: float, releases: int, delta: float, weight: float = 1.0) -
         ) from error  # fmt: skip
     orders = [1 + x / 10 for x in range(1, 100)] + list(range(12, 512))
     spent = rdp.compute_rdp(q=1.0, noise_multiplier=noise / weight, steps=releases, orders=orders)
+    return float(rdp.get_privacy_spent(orders=orders, rdp=spent, delta=delta)[0])
+
+
+def private_loss(network: torch.nn.Module, x: Tensor, y: Tensor, *, clip: float, noise: float,
+                 generator: torch.Generator) -> Tensor:  # fmt: skip
+    """A loss whose gradient is that of DP-SGD (Abadi et al. 2016, Algorithm 1).
+
+    Its value is the mean cross-entropy; its gradient the mean over images of their own gradients,
+    each shortened to length `clip`, plus N(0, (noise clip / batch)^2). Any optimizer and the round
+    loop can use it. Gradients of single images come from opacus, which refuses networks in which
+    images meet, such as those with batch norm: `ModelError`. Gradients of `network` are cleared;
+    noise is drawn on the CPU.
+    """
+    from opacus.grad_sample import GradSampleModule
+
+    try:
+        wrapped = GradSampleModule(network, loss_reduction="sum")
+    except NotImplementedError as error:
+        raise ModelError(
+            f"opacus cannot separate images in this network: {str(error).splitlines()[-1][:90]}",
+            where="privacy.private_loss",
+            do="take one with group or instance norm, such as small_convnet",
+        ) from None
+    try:
+        x = x.detach().requires_grad_()  # opacus warns where no input asks for a gradient
+        loss = torch.nn.functional.cross_entropy(wrapped(x), y, reduction="sum")
+        loss.backward()
+        weights = [p for p in network.parameters() if p.requires_grad]
+        each = [p.grad_sample for p in weights]
+        length = torch.stack([g.flatten(1).norm(dim=1) for g in each]).norm(dim=0)
+        factor = (clip / length.clamp(min=1e-12)).clamp(max=1)
+        total = [torch.einsum("n,n...->...", factor, g) for g in each]
+    finally:
+        wrapped.to_standard_module()
+        network.zero_grad()
+    surrogate = x.new_zeros(())
+    for p, g in zip(weights, total, strict=True):
+        drawn = torch.randn(p.shape, generator=generator, dtype=p.dtype).to(p.device)
+        surrogate = surrogate + (p * (g + noise * clip * drawn)).sum() / len(y)
+    return surrogate - surrogate.detach() + loss.detach() / len(y)
+
+
+def sgd_epsilon(*, noise: float, steps: int, rate: float, delta: float) -> float:
+    """The epsilon of (epsilon, delta)-differential privacy after `steps` of DP-SGD.
+
+    `noise` as in `private_loss`; `rate` is the share of a client's images in a batch. Neighboring
+    data differ by one image. By the Renyi accountant of opacus, for batches into which every image
+    comes by a coin of its own; the round loop deals a shuffled order instead, for which this is the
+    usual approximation (and exact at rate 1). No noise costs infinity. Raises `SettingError` for
+    numbers out of range.
+    """
+    if not (noise >= 0 and steps >= 0 and 0 < rate <= 1 and 0 < delta < 1):
+        raise SettingError(
+            f"noise = {noise}, steps = {steps}, rate = {rate}, delta = {delta}",
+            where="privacy.sgd_epsilon",
+            do="give noise and steps from 0, rate above 0 and up to 1, delta between 0 and 1",
+        )
+    if not steps:
+        return 0.0
+    if not noise:
+        return math.inf
+    from opacus.accountants.analysis import rdp
+
+    orders = [1 + x / 10 for x in range(1, 100)] + list(range(12, 64))
+    spent = rdp.compute_rdp(q=rate, noise_multiplier=noise, steps=steps, orders=orders)
     return float(rdp.get_privacy_spent(orders=orders, rdp=spent, delta=delta)[0])

@@ -3,6 +3,7 @@
     python -m fedtutor queue                   what is done, what is open, what cannot be run here
     python -m fedtutor queue pack OUT          the images that the next runs need, to carry along
     python -m fedtutor queue run --minutes 9   the most valuable open runs, until the time is up
+    python -m fedtutor queue attacks           notebook 06's longer attacks (attacks/listed.py)
 
 `data/queue.toml` names the runs: every table of a paper is rows x columns x seeds, with a value,
 and minutes and gigabytes on a GPU: estimates until something was measured. Results lie where

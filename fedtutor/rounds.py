@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .checkpoints import Checkpoints
-from .clients import Client, Once
+from .clients import Client
 from .distillation import prepare
 from .errors import TrainingError
 from .federation import Federation, cut
@@ -73,13 +73,10 @@ def local_update(fed: Federation, client: Client) -> tuple[float, list]:
     """
     if client.optimizer is None or not fed.settings.keep_optimizer:
         client.optimizer = new_optimizer(client, fed.settings)
-    data, rows, epochs = fed.method.local_data(client), [], fed.local_epochs(client)
-    once = client.once = Once(lambda: all_of(fed, data)) if epochs > 1 else None
-    for epoch in range(1, epochs + 1):
+    data, rows = fed.method.local_data(client), []
+    for epoch in range(1, fed.local_epochs(client) + 1):
         total, count = 0.0, 0
-        for index, x, y in loaded(fed, data, client.generator("batches")):
-            if once:
-                once.index, once.x = index, x
+        for x, y in loaded(fed, data, client.generator("batches")):
             loss = fed.method.local_loss(client, x, y)
             client.optimizer.zero_grad()
             loss.backward()
@@ -97,13 +94,12 @@ def local_update(fed: Federation, client: Client) -> tuple[float, list]:
         if "local_epoch" in fed.settings.observe:
             rows.append(fed.row(client))
         fed.method.after_epoch(client)
-    client.once = None
     fed.method.after_local(client)
     return mean, rows
 
 
-def loaded(fed: Federation, data, own: torch.Generator) -> Iterator[tuple[Tensor, ...]]:
-    """One epoch: the index, x, as networks see it, and y of each batch, in a fresh order.
+def loaded(fed: Federation, data, own: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+    """One epoch: x, as networks see it, and y of each batch, in a fresh order.
 
     Images are taken and normalized for several batches at once, up to AHEAD numbers.
     """
@@ -112,12 +108,7 @@ def loaded(fed: Federation, data, own: torch.Generator) -> Iterator[tuple[Tensor
     for some in (parts[i : i + ahead] for i in range(0, len(parts), ahead)):
         index, sizes = torch.cat(some), [len(part) for part in some]
         x, y = fed.scenario.inputs(data.x[index]), data.y[index]
-        yield from zip(some, x.split(sizes), y.split(sizes), strict=True)
-
-
-def all_of(fed: Federation, data) -> Iterator[Tensor]:
-    """All images in their order, as networks see them, in batches of the evaluation's size."""
-    return (fed.scenario.inputs(part) for part in data.x.split(fed.settings.eval_batch_size))
+        yield from zip(x.split(sizes), y.split(sizes), strict=True)
 
 
 def batches(fed: Federation, count: int, own: torch.Generator) -> list[Tensor]:

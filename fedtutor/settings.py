@@ -16,6 +16,7 @@ VIRTUAL_AUGMENT = ("none", "siamese")  # see `distillation.siamese`
 PRECISIONS = ("float32", "tf32", "bf16")
 ON_CLIENT_ERROR = ("stop", "leave_out")
 MOMENTS = ("after_collaborate", "local_epoch", "after_local", "after_aggregate")
+LAST = ", last round"  # behind a moment (but local_epoch): only there
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Settings:
     public_epochs: int = 1  # passes over the public data in each round
     eval_every: int = 1  # evaluate after every so many rounds, and after the last
     eval_batch_size: int = 500  # test images per forward pass
-    observe: list[str] = field(default_factory=list)  # moments inside a round, see MOMENTS
+    observe: list[str] = field(default_factory=list)  # moments inside a round, see MOMENTS, LAST
     record: dict = field(default_factory=dict)  # payloads to keep: names, rounds, clients
     virtual_ipc: int = 0  # distilled images per class that replace the private ones; 0: none do
     virtual_steps: int = 1000  # of distribution matching, before round 1
@@ -57,7 +58,8 @@ class Settings:
         choose(self.precision, PRECISIONS, kind="precision", where=where)
         choose(self.on_client_error, ON_CLIENT_ERROR, kind="on_client_error", where=where)
         for moment in self.observe:
-            choose(moment, MOMENTS, kind="moment in 'observe'", where=where)
+            known = (*MOMENTS, *(m + LAST for m in MOMENTS if m != "local_epoch"))
+            choose(moment, known, kind="moment in 'observe'", where=where)
         for key in self.record:
             choose(key, ("names", "rounds", "clients"), kind="key in 'record'", where=where)
         positive = ("rounds", "local_epochs", "batch_size", "public_batch_size", "public_epochs",

@@ -26,6 +26,7 @@ rng = np.random.default_rng(0)
 MATRIX = rng.uniform(0.1, 0.99, (3, 4, 4))
 RUNS = rng.uniform(0.3, 0.9, (3, 12))
 FEATURES, LABELS = rng.normal(size=(48, 8)), np.arange(48) % 4
+RATES = np.logspace(-2.5, 0, 9)
 GROUPS = np.array(DOMAINS)[np.arange(48) // 12]
 PIXELS = torch.randint(0, 256, (10, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator())
 
@@ -69,6 +70,15 @@ EXAMPLES = {
     "matrix": lambda: figures.matrix(
         MATRIX[0] - 0.5, title="Gains and losses", xlabel="mu", ylabel="tau", unit="gain (points)",
         decimals=1,
+    ),
+    "roc": lambda: figures.roc(
+        {name: {"likelihood ratio": RATES**0.3 * np.ones((3, 1)), "one threshold": [RATES]}
+         for name in ("FedAvg", "FedLGD")}, RATES, title="Two panels, two attacks",
+    ),
+    "against_accuracy": lambda: figures.against_accuracy(
+        {words: {"none": ([0.9, 0.8], [0.3, 0.2]), "noise": ([0.5, 0.4], [0.02, 0.01])}
+         for words in ("members found (%)", "area (%)")},
+        title="Noise costs accuracy", chance=(0.01, 0.5), joined=[("none", "noise")],
     ),
     "matrix, four": lambda: figures.matrix(
         {d: np.eye(10) for d in DOMAINS}, title="Identities everywhere", xlabel="class",

@@ -6,22 +6,20 @@ from conftest import federation, images, tiny_scenario
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedtutor import rounds
 from fedtutor.errors import ModelError, SettingError
 from fedtutor.measures import (
     accuracy,
     class_abroad,
     class_distance,
     divergence,
-    image_passes,
     inter,
     intra,
     logits,
+    mean_loss,
     mmd,
     neighbors_abroad,
     weight_distance,
 )
-from fedtutor.models import Network
 
 MATRIX = [[0.9, 0.1, 0.2], [0.3, 0.8, 0.5], [0.0, 0.4, 0.7]]
 
@@ -54,6 +52,21 @@ def test_accuracy_refuses_a_wrong_class_count():
         accuracy(lambda x: torch.zeros(len(x), 4), images(5, seed=1), tiny_scenario())
 
 
+@given(st.integers(1, 40), st.integers(1, 50))
+def test_mean_loss_is_that_of_a_plain_loop_whatever_the_batch(count, batch_size):
+    scenario, data = tiny_scenario(), images(count, seed=1)
+
+    def predict(x):
+        return 3 * x.flatten(1)[:, :3]
+
+    total = 0.0
+    for z, label in zip(predict(scenario.normalize(data.x)).tolist(), data.y.tolist(), strict=True):
+        total += math.log(sum(math.exp(v) for v in z)) - z[label]
+    found = mean_loss(predict, data, scenario, batch_size=batch_size)
+    assert found == pytest.approx(total / count, rel=1e-6)
+    assert mean_loss(lambda x: torch.zeros(len(x), 3), data, scenario) == pytest.approx(math.log(3))
+
+
 def test_weight_distance_is_euclidean_over_all_weights():
     a = {"w": torch.tensor([1.0, 2.0]), "b": torch.tensor([0.0]), "steps": torch.tensor(3)}
     b = {"w": torch.tensor([1.0, 5.0]), "b": torch.tensor([4.0]), "steps": torch.tensor(9)}
@@ -81,26 +94,6 @@ def test_logits_leave_the_model_as_it_was():
     z = logits(model, weights, scenario, scenario.public.x)
     assert z.shape == (20, 3) and not z.any()
     assert all(torch.equal(v, before[n]) for n, v in model.state_dict().items())
-
-
-def test_every_image_that_passes_a_network_is_counted():
-    fed = federation("fedavg", rounds=2, local_epochs=1)
-    with image_passes() as seen:
-        rounds.run(fed)
-    private = sum(len(c.private) for c in fed.clients)
-    tests = sum(map(len, fed.scenario.tests.values()))
-    assert sum(seen[True]) == 2 * private
-    assert sum(seen[False]) == 3 * tests  # before round 1 and after both
-    fed.server.model(torch.zeros(5, 1, 4, 4))
-    assert sum(seen[True]) == 2 * private  # the block is over
-
-
-def test_counting_ends_where_a_block_fails():
-    plain = Network.features
-    with pytest.raises(ZeroDivisionError), image_passes():
-        assert Network.features is not plain
-        raise ZeroDivisionError
-    assert Network.features is plain
 
 
 def test_neighbors_by_hand():

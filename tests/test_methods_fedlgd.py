@@ -20,6 +20,7 @@ from test_rounds import NoGlobalRandomness
 
 from fedtutor import losses, rounds
 from fedtutor.channel import size
+from fedtutor.counting import Work
 from fedtutor.distillation import (
     VirtualImages,
     class_statistics,
@@ -28,7 +29,6 @@ from fedtutor.distillation import (
     virtual_images,
 )
 from fedtutor.errors import SettingError
-from fedtutor.measures import image_passes
 from fedtutor.methods import make
 from fedtutor.methods.fedlgd import client_passes
 from fedtutor.methods.vhl import noise_images
@@ -481,13 +481,12 @@ def test_the_work_of_a_client_is_what_passes_its_networks(batch, selected):
     fed = federation("fedlgd", parameters={**SHORT, "selected": selected, "reading": "code",
                      "global_steps": 0}, models=["hidden"], rounds=4, batch_size=5,
                      virtual_batch=batch, local_epochs=1, **ON)  # fmt: skip
-    with image_passes() as seen:
+    with Work() as work:
         rounds.run(fed)
     classes = fed.scenario.num_classes
     anchors = classes * SHORT["global_ipc"]
     said = [client_passes(len(c.private), classes=classes, ipc=2, anchors=anchors, rounds=4,
                           batch_size=5, real=batch, first=3, selected=selected,
                           refine=3) for c in fed.clients]  # fmt: skip
-    tests = 5 * sum(map(len, fed.scenario.tests.values()))
-    assert sum(seen[True]) == sum(n["pixels"] + n["weights"] for n in said)
-    assert sum(seen[False]) == tests + sum(n["compared"] for n in said)
+    assert work.backward == sum(n["pixels"] + n["weights"] for n in said)
+    assert work.forward - work.backward == sum(n["compared"] for n in said)

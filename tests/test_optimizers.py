@@ -8,7 +8,6 @@ from conftest import federation, played, weights_of
 from torch import nn
 
 from fedtutor import optimizers, rounds
-from fedtutor.clients import Client, Once
 from fedtutor.methods.fedavg import average
 
 
@@ -96,8 +95,7 @@ def test_images_come_in_the_same_batches_whatever_is_taken_ahead(monkeypatch):
         monkeypatch.setattr(rounds, "AHEAD", ahead)
         pairs = list(rounds.loaded(fed, data, torch.Generator().manual_seed(3)))
         assert len(pairs) == len(plain) == 5
-        for (told, x, y), index in zip(pairs, plain, strict=True):
-            assert torch.equal(told, index)
+        for (x, y), index in zip(pairs, plain, strict=True):
             assert torch.equal(x, fed.scenario.normalize(data.x[index]))
             assert torch.equal(y, data.y[index])
 
@@ -130,6 +128,24 @@ def test_weights_that_do_not_fit_are_refused_as_in_pytorch():
         model.load_state_dict({**state, "classifier.bias": torch.zeros(1)})
 
 
+def test_a_shared_layer_is_trained_once():
+    client = federation("fedavg").clients[0]
+    client.model.twin = client.model.classifier
+    held = client.parameters()
+    assert len({id(p) for p in held}) == len(held) == len(list(client.model.parameters()))
+
+
+def test_a_layer_with_rules_of_its_own_keeps_them():
+    """A buffer that is not saved is neither sent nor asked for, and a hook is heard."""
+    model, heard = federation("fedavg").clients[0].model, []
+    model.classifier.register_buffer("passing", torch.ones(3), persistent=False)
+    state = model.state_dict()
+    assert "classifier.passing" not in state and "classifier.weight" in state
+    model.classifier.register_load_state_dict_post_hook(lambda module, keys: heard.append(keys))
+    answer = model.load_state_dict(state)
+    assert len(heard) == 1 and answer.missing_keys == answer.unexpected_keys == []
+
+
 def test_a_layer_that_is_replaced_is_seen():
     model = federation(models=["hidden"]).clients[0].model
     model.body[1] = nn.Linear(16, 5, bias=False)
@@ -144,47 +160,3 @@ def test_the_average_is_the_sum_of_shares_in_order():
     for state, share in zip(states[1:], shares[1:], strict=True):
         expected = expected + state["w"] * share
     assert torch.equal(mean["w"], expected) and int(mean["n"]) == 0
-
-
-TAUGHT = {"fccl": ("pretrained", "previous"), "fccl+": ("previous",), "fedcsd": ("teacher",),
-          "fedgkd": ("teacher",), "moon": ("previous", "received"),
-          "logit-distillation": ("received",), "feature-distillation": ("received",)}  # fmt: skip
-
-
-@pytest.mark.parametrize("method", TAUGHT)
-def test_a_teacher_sees_every_image_once_per_round(method, monkeypatch):
-    def last_round(every_batch: bool):
-        fed = federation(method, models=["hidden"], local_epochs=3, eval_batch_size=16)
-        rounds.run(fed)
-        if every_batch:
-            monkeypatch.setattr(Client, "fixed", lambda c, role, f, x: f(c.models[role], x))
-        client = fed.clients[0]
-        before = {n: v.clone() for n, v in client.model.state_dict().items()}
-        fed.begin_round(4)
-        seen = []
-        for role in TAUGHT[method]:
-            client.models[role].register_forward_pre_hook(lambda _, x: seen.append(len(x[0])))
-            client.models[role].body.register_forward_pre_hook(lambda _, x: seen.append(len(x[0])))
-        rounds.local_update(fed, client)
-        assert client.once is None
-        assert any(not torch.equal(v, before[n]) for n, v in client.model.state_dict().items())
-        return client.model.state_dict(), seen
-
-    once, seen = last_round(False)
-    batches, often = last_round(True)
-    assert sum(often) == 3 * sum(seen) > 0 and max(often) == 8 < max(seen) == 16
-    for name, value in once.items():
-        assert torch.allclose(value, batches[name], atol=1e-6), name
-
-
-def test_outside_of_a_local_update_a_teacher_looks_at_what_it_is_given():
-    client = federation("fedcsd", models=["hidden"]).clients[0]
-    x = torch.randn(5, 1, 4, 4, generator=torch.Generator().manual_seed(0))
-    expected = client.models["teacher"](x)
-    assert torch.equal(client.fixed("teacher", lambda network, x: network(x), x), expected)
-    client.once = Once(lambda: [x + 1])
-    client.once.x, client.once.index = x, torch.tensor([4, 2])
-    compute = lambda network, x: network(x).detach()  # noqa: E731
-    assert torch.equal(client.fixed("teacher", compute, x.clone()), expected)  # another batch
-    other = compute(client.models["teacher"], x + 1)[[4, 2]]
-    assert torch.equal(client.fixed("teacher", compute, x), other)

@@ -13,7 +13,9 @@ sample standard deviation over seeds. The map, each file building on those above
     drawing.py   palette, the look of each method, `style`, canvas, caption, axes
     heatmap.py   `matrix`, and the heat map under `accuracy_matrix`
     accuracy.py  `curves`, `bars`, `accuracy_matrix`, `accuracy_against_bytes`
+    ranks.py     `ranks`
     images.py    `tsne`, `tsne_panels`, `contact_sheet`, `class_histogram`
+    privacy.py   `roc`, `against_accuracy`
     output.py    `show` and `to_png`, the door out
 """
 
@@ -52,6 +54,8 @@ from .drawing import (
 from .heatmap import matrix
 from .images import class_histogram, contact_sheet, embed, tsne, tsne_panels
 from .output import MEASURED_TABLE, show, to_png
+from .privacy import against_accuracy, roc
+from .ranks import ranks
 from .words import (
     ACCURACY,
     DISPLAY,
@@ -67,7 +71,7 @@ __all__ = [
     "GRID", "HALO", "HEIGHT", "INK", "IN_A_SENTENCE", "LABEL", "MEASURED_TABLE", "METHOD_STYLE",
     "OKABE_ITO", "OLIVE", "ONE_SEED", "ORANGE", "OTHER_MARKERS", "PURPLE", "QUIET", "RC",
     "SCREEN", "SKY", "VERMILION", "WIDTH", "Style", "accuracy_against_bytes", "accuracy_matrix",
-    "bars", "class_histogram", "contact_sheet", "curves", "display_name", "embed", "finding",
-    "human_bytes", "in_order", "matrix", "method_order", "method_style", "percent", "show",
-    "style", "to_png", "tsne", "tsne_panels",
+    "against_accuracy", "bars", "class_histogram", "contact_sheet", "curves", "display_name",
+    "embed", "finding", "human_bytes", "in_order", "matrix", "method_order", "method_style",
+    "percent", "ranks", "roc", "show", "style", "to_png", "tsne", "tsne_panels",
 ]  # fmt: skip

@@ -253,7 +253,7 @@ def client_passes(private: int, *, classes: int, ipc: int, anchors: int, rounds:
       class in selected rounds, else also the server's `anchors`, which with the regularizer join
       every batch once more (reading "code", one local epoch, selected_data "local").
 
-    The tests hold it to what `measures.image_passes` counts in runs. FedAvg on private images:
+    The tests hold it to what `counting.Work` counts in runs. FedAvg on private images:
     private x rounds, all of them for weights.
     """
     steps, own = first + selected * refine, classes * ipc

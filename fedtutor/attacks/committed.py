@@ -1,0 +1,54 @@
+"""Attacks that take minutes: computed once, committed as small JSON files, and read again.
+
+`data/attacks/<name>.json` holds what was asked, on which machine it was computed, and the numbers
+that came out: no weights, no images, no pixels.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ..errors import StorageError
+from ..storage import ROOT, damaged, load_json, save_json, shown
+
+FOLDER = ROOT / "data" / "attacks"
+PARTS = {"format", "name", "setting", "environment", "cpu_seconds", "numbers"}
+
+
+def kept(name: str, setting: dict, compute: Callable, *, folder: Path | None = None,
+         recompute: bool = False, keep: bool = False) -> dict:  # fmt: skip
+    """The numbers in the file `name`, if they are of this `setting`; else what `compute()` returns.
+
+    Both are plain values, ready for JSON. What was computed is kept with `keep`, and where the
+    environment variable FEDTUTOR_RECORD is set; in `folder`, else `FOLDER`. Raises `StorageError`
+    for a damaged file.
+    """
+    path = Path(folder or FOLDER) / f"{name}.json"
+    setting = json.loads(json.dumps(setting))
+    if path.exists() and not recompute:
+        value = load_json(path)
+        if not isinstance(value, dict) or value.keys() != PARTS or value["format"] != 1:
+            raise damaged(path, ValueError("its parts are not those of a kept attack"))
+        if value["setting"] == setting:
+            return value["numbers"]
+    began = time.process_time()
+    numbers = compute()
+    if keep or os.environ.get("FEDTUTOR_RECORD"):
+        _save(path, name, setting, numbers, time.process_time() - began)
+    return json.loads(json.dumps(numbers))
+
+
+def _save(path: Path, name: str, setting: dict, numbers: dict, seconds: float) -> None:
+    from .. import evidence  # late: evidence knows methods, and attacks are below both
+
+    value = {"format": 1, "name": name, "setting": setting,
+             "environment": evidence.environment(), "cpu_seconds": round(seconds, 1),
+             "numbers": numbers}  # fmt: skip
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise StorageError(f"these numbers are no JSON ({error})", where=shown(path),
+                           do="return plain, finite numbers") from None  # fmt: skip
+    save_json(path, value)

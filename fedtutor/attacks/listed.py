@@ -1,0 +1,137 @@
+"""The studies of notebook 06, at the settings at which they are committed, and those that wait.
+
+`study` reads the numbers of one from `data/attacks/<name>.json`, or computes them. What takes
+longer than a reading waits in `data/attacks/queue.toml`, with minutes:
+
+    python -m fedtutor queue attacks                what waits, then as many as the minutes allow
+    python -m fedtutor queue attacks --only NAME    that one, of either list, anew
+"""
+
+import time
+import tomllib
+from collections.abc import Callable
+from inspect import signature
+from pathlib import Path
+
+from ..errors import DataError, SettingError, choose
+from ..storage import ROOT, shown
+from . import committed
+from .studies import averages, figure_six, likelihood, many_pictures, memory, papers
+
+QUEUE = ROOT / "data" / "attacks" / "queue.toml"
+KEYS = {"name": str, "like": str, "value": float, "minutes": float, "device": str, "options": dict}
+TWO = {"seeds": [0, 1, 2], "clients": ["street", "synthetic"], "private_size": 200}
+FIG6 = {
+    "scenario": "digits-five-partial", "clients": ["synthetic", "mnist_m"],
+    "moments": [1, 2, 5, 10], "settings": {"rounds": 10, "local_epochs": 10},
+    "variants": {"FedAvg": ["fedavg", {}], "FedLGD": ["fedlgd", {"virtual_ipc": 10}],
+                 "FedAvg on virtual images": ["fedavg", {"virtual_ipc": 10}]},
+}  # fmt: skip
+CONVNET = {"models": ["small_convnet"], "lr": 0.1, "momentum": 0.0}
+BATCHES = {**CONVNET, "batch_size": 128, "lr": 0.4}  # four times both: a pass goes as far
+DISTILLED = {"local_epochs": 48, "virtual_ipc": 10, "virtual_steps": 60, "virtual_lr": 30.0,
+             "virtual_batch": 16}  # fmt: skip
+DEFENSES = {  # what the client of section 7 does: options of `likelihood`
+    "no-defense": {"settings": CONVNET},
+    "stopped-2": {"settings": {**CONVNET, "local_epochs": 2}},
+    "stopped-4": {"settings": {**CONVNET, "local_epochs": 4}},
+    "batches": {"settings": BATCHES},
+    "clipping": {"settings": CONVNET, "private": {"clip": 1.0, "noise": 0.0}},
+    "noise-0.3": {"settings": CONVNET, "private": {"clip": 1.0, "noise": 0.3}},
+    "noise-1": {"settings": CONVNET, "private": {"clip": 1.0, "noise": 1.0}},
+    "noise-3": {"settings": CONVNET, "private": {"clip": 1.0, "noise": 3.0}},
+    "noise-1-batches": {"settings": BATCHES, "private": {"clip": 1.0, "noise": 1.0}},
+    "distillation": {"settings": {**CONVNET, **DISTILLED}},
+}  # fmt: skip
+STUDIES: dict[str, tuple[Callable, dict]] = {  # what the notebook reads
+    "figure-6": (figure_six, {"seeds": [0, 1, 2], **FIG6}),
+    "papers": (papers, {**TWO, "settings": {"rounds": 3, "virtual_steps": 30}}),
+    "averages": (averages, {**TWO, "sizes": [1, 3, 10], "rounds": 10}),
+    "memory": (memory, {"seeds": [0, 1, 2], "pool": "street", "ipc": 10,
+                        "inits": ["statistics", "real"], "settings": DISTILLED}),
+    "pictures-cifar10": (many_pictures, {"seeds": [0, 1, 2], "pool": "cifar10",
+                                         "network": "plain_cnn"}),
+    **{name: (likelihood, {"pool": "street", "networks": 12, "targets": 5, **options})
+       for name, options in DEFENSES.items()},
+}  # fmt: skip
+
+
+def study(name: str, *, recompute: bool = False, keep: bool = False, device="cpu",
+          threads: int = 1, **changes) -> dict:  # fmt: skip
+    """The numbers of a study of either list: from `data/attacks`, or computed now.
+
+    `changes` replace options of its own. They are computed where the file is absent, of another
+    setting, or `recompute` is asked; and kept with `keep` or where FEDTUTOR_RECORD is set. `device`
+    and `threads` are for those that make use of them: the setting does not name them.
+    """
+    known = STUDIES | {row["name"]: (row["function"], row["options"]) for row in waiting()}
+    function, options = known[choose(name, known, kind="study", where="attacks.study")]
+    options = {**options, **changes}
+    known = signature(function).parameters
+    where = {k: v for k, v in {"device": device, "threads": threads}.items() if k in known}
+    return committed.kept(name, {"study": function.__name__, **options},
+                          lambda: function(**options, **where), recompute=recompute,
+                          keep=keep)  # fmt: skip
+
+
+def waiting(path: Path = QUEUE) -> list[dict]:
+    """Rows of the queue, most valuable first: name, value, minutes, device, function, options.
+
+    Raises `SettingError` for what is unknown, missing or of the wrong type.
+    """
+    given = tomllib.loads(Path(path).read_text(encoding="utf-8"))["study"]
+    rows = []
+    for number, row in enumerate(given, start=1):
+        where = f"{shown(path)}, study {row.get('name', number)!r}"
+        for key, value in row.items():
+            kind = KEYS[choose(key, KEYS, kind="key", where=where)]
+            if not isinstance(value, (int, float) if kind is float else kind):
+                raise SettingError(f"{key} = {value!r}", where=where, do=f"give a {kind.__name__}")
+        if missing := [key for key in KEYS if key not in row]:
+            raise SettingError(f"no {missing[0]}", where=where, do=f"give {', '.join(KEYS)}")
+        function, options = STUDIES[choose(row["like"], STUDIES, kind="study", where=where)]
+        rows.append({**row, "function": function, "options": {**options, **row["options"]}})
+    return sorted(rows, key=lambda row: -row["value"])
+
+
+def queued() -> list[dict]:
+    """name | data | networks or seeds | minutes | on | done, one row per study that waits."""
+    rows = []
+    for row in waiting():
+        o = row["options"]
+        count = (f"{o['networks'] + o['targets']} networks" if "networks" in o
+                 else f"{len(o['seeds'])} seeds")  # fmt: skip
+        rows.append({"name": row["name"], "data": o.get("pool") or o["scenario"], "size": count,
+                     "minutes": row["minutes"], "on": row["device"],
+                     "done": (committed.FOLDER / f"{row['name']}.json").exists()})  # fmt: skip
+    return rows
+
+
+def work(*, minutes: float, only: str = "", device: str = "cpu", threads: int = 1,
+         say: Callable = print) -> list[str]:  # fmt: skip
+    """Play what waits, most valuable first, as far as `minutes` go by estimate; the names played.
+
+    `only`: the study of that name, of either list, even where it is done. What needs another device
+    or data that are not here is named and left.
+    """
+    began, played = time.monotonic(), []
+    if only:
+        names = [*STUDIES, *(row["name"] for row in waiting())]
+        todo = [(choose(only, names, kind="study", where="queue attacks"), 0.0, device)]
+    else:
+        todo = [(row["name"], row["minutes"], row["device"]) for row, about in
+                zip(waiting(), queued(), strict=True) if not about["done"]]  # fmt: skip
+    for name, needs, on in todo:
+        if on == "cuda" and not device.startswith("cuda"):
+            say(f"{name}: left, it is for {on}")
+        elif needs > minutes - (time.monotonic() - began) / 60:
+            say(f"{name}: left, it needs about {needs:g} minutes")
+        else:
+            try:
+                study(name, recompute=True, keep=True, device=device, threads=threads)
+            except DataError as error:
+                say(f"{name}: left, {error.what}")
+                continue
+            played.append(name)
+            say(f"{name}: {(time.monotonic() - began) / 60:.1f} minutes so far")
+    return played

@@ -1,0 +1,528 @@
+"""Every method side by side: who may enter, what is measured, which ranks carry (notebook 07).
+
+Settings are those of `data/recipes/benchmark.toml`, in three arenas. Whether a method may enter is
+asked of its own code: it starts on a few images, and what it raises is the answer. A method that
+raises or diverges later has that in its row, and stops nothing.
+
+    python -m fedtutor benchmark                  record what is missing in data/results
+"""
+
+import multiprocessing
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from . import evidence, figures, methods, recipes, rounds, scenarios
+from .claims import HOLDS, verdict
+from .distillation import prepare
+from .errors import FedtutorError, TrainingError, choose
+from .evidence import Result
+from .federation import Federation
+from .measures import inter
+from .storage import load_json, save_json
+
+RECIPE = "benchmark"
+SEEDS = (0, 1, 2)
+FEW = 40  # private images per client where a method is only tried
+PASS_BACKWARD = 2  # a backward pass costs about two forward passes
+MEMORY = "memory (MB)"  # of a process of its own, so of recorded runs alone
+
+
+@dataclass(frozen=True)
+class Arena:
+    """A way to compare: what it changes in the recipe, per profile.
+
+    `guests_of` names a recipe whose methods may enter, beside the floor, the ceiling and readers'
+    own methods; without it everybody may, whose code does not refuse.
+    """
+
+    words: str
+    changes: dict[str, dict] = field(default_factory=lambda: {"quick": {}, "paper": {}})
+    guests_of: str = ""
+
+
+FOUR = {"quick": ["small_resnet", "small_cnn", "small_mobile", "small_mixer"],
+        "paper": ["resnet10", "resnet12", "efficientnet_b0", "mobilenetv2"]}  # fmt: skip
+VIRTUAL = {"virtual_ipc": 10, "client_epochs": [], "batch_size": 32, "observe": []}
+ARENAS = {
+    "one network": Arena("everybody has the same network, so weights can be averaged"),
+    "four networks": Arena(
+        "every client has another network, as in FCCL",
+        {profile: {"models": names} for profile, names in FOUR.items()},
+    ),
+    "virtual images": Arena(
+        "everybody trains on distilled images, as in FedLGD",
+        {"quick": {**VIRTUAL, "models": ["small_convnet"], "local_epochs": 5},
+         "paper": {**VIRTUAL, "models": ["convnet"], "local_epochs": 20}},
+        guests_of="fedlgd",
+    ),
+}  # fmt: skip
+STUDIES = {  # recorded, too: (scenario, arena) -> changes, and for whom
+    ("digits-mini", "one network"): [
+        ({"lr": 0.01, "observe": []}, ("solo", "fedavg", "scaffold", "fedavgm", "moon", "vhl")),
+    ],
+    ("digits-partial", "one network"): [
+        ({"fedavg.weighting": "uniform", "fednova.weighting": "uniform",
+          "scaffold.weighting": "samples", "observe": []}, ("fedavg", "fednova", "scaffold")),
+    ],
+}  # fmt: skip
+
+
+def in_arena(recipe: recipes.Recipe, arena: str, **changes) -> recipes.Recipe:
+    """The recipe as an arena, and `changes`, have it."""
+    choose(arena, ARENAS, kind="arena", where="benchmark")
+    return recipe.change({**ARENAS[arena].changes[recipe.profile], **changes})
+
+
+# --------------------------------------------------------------------------------- who may enter
+
+
+def refusal(recipe: recipes.Recipe, method: str, scenario) -> str:
+    """What the method's own code says against this recipe on these data; "" if nothing.
+
+    It starts with few private images and undistilled virtual ones, and plays no round. Errors that
+    are no `FedtutorError` are faults of the method, and show when it runs.
+    """
+    few = [replace(c, private=c.private[:FEW]) for c in scenario.clients]
+    settings = replace(recipe.settings, virtual_steps=0)
+    try:
+        made = methods.make(method, **recipe.methods.get(method, {}))
+        fed = Federation(replace(scenario, clients=tuple(few)), made, settings)
+        with fed.workers():
+            prepare(fed)
+            made.start(fed)
+    except FedtutorError as error:
+        return error.what
+    except Exception:
+        return ""
+    return ""
+
+
+def refusals(recipe: recipes.Recipe, arena: str, scenario, *, only: Sequence[str] = ()) -> dict:
+    """Method -> why it may not enter an arena ("": it may), in the usual order.
+
+    All registered methods are asked, or those in `only`.
+    """
+    inside, guests = in_arena(recipe, arena), None
+    if name := ARENAS[arena].guests_of:
+        invited = recipes.load(name, profile=recipe.profile)
+        guests, host = {"solo", "central", *invited.methods}, invited.paper
+    found = {}
+    for method in figures.method_order(list(only or methods.METHODS)):
+        known = method in recipe.methods  # not a reader's own
+        found[method] = (
+            f"not in the comparison of {host}" if guests and known and method not in guests
+            else refusal(inside, method, scenario)
+        )  # fmt: skip
+    return found
+
+
+def own_methods(recipe: recipes.Recipe) -> list[str]:
+    """Methods that the recipe does not know: those of the reader."""
+    return [name for name in methods.METHODS if name not in recipe.methods]
+
+
+# ------------------------------------------------------------------------------ what is measured
+
+
+@dataclass
+class Entry:
+    """One method in one arena: its results, and what became of the seeds that are missing."""
+
+    method: str
+    results: list[Result] = field(default_factory=list)
+    failed: dict[int, str] = field(default_factory=dict)  # seed -> what happened
+    open: list[int] = field(default_factory=list)  # seeds that nobody has trained yet
+    live: bool = False
+    chance: float = 0.0  # accuracy of a guess
+
+    @property
+    def whole(self) -> bool:
+        """Every seed has its result."""
+        return bool(self.results) and not self.failed and not self.open
+
+    @property
+    def note(self) -> str:
+        if self.failed:
+            count = len(self.failed) + len(self.open) + len(self.results)
+            words = "; ".join(dict.fromkeys(self.failed.values()))
+            return f"{len(self.failed)} of {count} seeds {words}"
+        if self.open:
+            return "open: not recorded yet"
+        lost = sum(r.headline["intra"] < 1.5 * self.chance for r in self.results)
+        return f"{lost} of {len(self.results)} seeds at chance" if lost else ""
+
+
+def gather(run, arena: str, *, live: Sequence[str] = (), only: Sequence[str] = (),
+           **changes) -> dict[str, Entry]:  # fmt: skip
+    """Everybody who may enter an arena, from `data/results` or trained now.
+
+    Trained now, with all seeds of the notebook, are the methods in `live`, the reader's own, and
+    all where the reader asks to recompute; what is recorded counts only if all settings are those
+    of this notebook. `only`: these methods alone.
+    """
+    recipe = in_arena(run.recipe, arena, **changes)
+    more = {k: v for k, v in recipe.overrides.items() if run.recipe.overrides.get(k) != v}
+    entries, own = {}, own_methods(run.recipe)
+    for method, reason in refusals(run.recipe, arena, run.scenario, only=only).items():
+        if reason:
+            continue
+        now = method in live or method in own or run.recipe.recompute
+        entry = entries[method] = Entry(method, live=now, chance=1 / run.scenario.num_classes)
+        for seed in run.seeds:
+            if now:
+                _try(run, entry, seed, more)
+            else:
+                _look(entry, recipe, seed)
+    return entries
+
+
+def shelf(run, scenario: str, arena: str, names: Sequence[str], **changes) -> dict[str, Entry]:
+    """What is recorded of `names` on another scenario, whose data need not be here."""
+    recipe = in_arena(recipes.load(RECIPE, profile="quick", scenario=scenario), arena, **changes)
+    entries = {}
+    for name in names:
+        entry = entries[name] = Entry(name)
+        for seed in run.seeds:
+            if name in recipe.methods:
+                _look(entry, recipe, seed)
+            else:  # a reader's own is trained elsewhere
+                entry.open.append(seed)
+    return entries
+
+
+def _look(entry: Entry, recipe: recipes.Recipe, seed: int) -> None:
+    """What `data/results` has of one run: a result, how it failed, or nothing."""
+    if found := evidence.recorded(recipe, entry.method, seed, folder=evidence.RESULTS):
+        entry.results.append(found)
+    elif words := failed(recipe, entry.method, seed):
+        entry.failed[seed] = words
+    else:
+        entry.open.append(seed)
+
+
+def _try(run, entry: Entry, seed: int, changes: dict) -> None:
+    try:
+        entry.results.append(run(entry.method, seed, **changes))
+    except Exception as error:  # a reader's method may raise anything, and others have their turn
+        entry.failed[seed] = _words(error)
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, TrainingError):
+        return f"diverged: {error.what}"
+    words = getattr(error, "what", None) or str(error).partition("\n")[0] or "no words"
+    return f"raised {type(error).__name__}: {words}"
+
+
+def forgets(result: Result) -> float | None:
+    """Accuracy on other domains that local training took in the last round, as a share.
+
+    Mean over clients, from after the collaborative half to the end of the local update; negative
+    where it added. None where it was not observed or there is one test set.
+    """
+    seen, history = {}, result.history
+    own = [history["tests"].index(domain) for domain in history["domains"]]
+    for entry in history["accuracy"]:
+        if entry["round"] == result.headline["round"]:
+            rows = [(row, o) for row, o in zip(entry["matrix"], own, strict=True) if row]
+            seen[entry["moment"]] = inter(*map(list, zip(*rows, strict=True)))
+    before, after = (seen.get(moment) for moment in ("after_collaborate", "after_local"))
+    return statistics.fmean(before) - statistics.fmean(after) if before and after else None
+
+
+def passes(result: Result) -> float:
+    """Images through networks per round, in forward passes: a backward pass counts as two more."""
+    return _passes(result.totals["work"]) / result.settings["rounds"]
+
+
+def _passes(work: dict) -> int:
+    return work["forward"] + PASS_BACKWARD * work["backward"]
+
+
+def _beyond_start(result: Result) -> int:
+    """Bytes by which the peak of a run's own process rose above what it held before the run."""
+    return result.totals["peak_memory"] - result.totals["start"]["peak_memory"]
+
+
+MEASURES = {  # column -> value of a result, scale, digits
+    "own domain (%)": (lambda r: r.headline["intra"], 100, 1),
+    "other domains (%)": (lambda r: r.headline["inter"], 100, 1),
+    "worst domain (%)": (lambda r: r.headline["worst"], 100, 1),
+    "forgets (points)": (forgets, 100, 1),
+}
+COSTS = {  # the same, without a spread
+    "up (kB)": (lambda r: r.totals["bytes"]["up"], 1e-3, 0),
+    "down (kB)": (lambda r: r.totals["bytes"]["down"], 1e-3, 0),
+    "passes": (passes, 1, 0),
+    "before": (lambda r: _passes(r.totals["start"]), 1, 0),
+    "CPU (s)": (lambda r: r.totals["work"]["cpu_seconds"], 1, 1),
+    "before (s)": (lambda r: r.totals["start"]["cpu_seconds"], 1, 1),
+    "wall (s)": (lambda r: r.totals["seconds"], 1, 1),
+    MEMORY: (_beyond_start, 1e-6, 0),
+}
+
+
+def values(entries: dict[str, Entry], key: str) -> dict[str, list[float]]:
+    """Method -> one number per seed of a column, for all whose seeds are all there."""
+    of = (MEASURES | COSTS)[choose(key, MEASURES | COSTS, kind="column", where="benchmark")][0]
+    found = {name: [_value(of, r) for r in e.results] for name, e in entries.items() if e.whole}
+    return {name: row for name, row in found.items() if None not in row}
+
+
+def table(entries: dict[str, Entry], columns: dict = MEASURES) -> pd.DataFrame:
+    """One row per method: mean and spread of every column, and a note where seeds are missing."""
+    rows = []
+    for name, entry in entries.items():
+        row = {"method": figures.display_name(name), "from": "live" if entry.live else "recorded"}
+        for column, (of, scale, digits) in columns.items():
+            told = entry.results if column != MEMORY or not entry.live else []
+            found = [value for r in told if (value := _value(of, r)) is not None]
+            row[column] = _spread([scale * v for v in found], digits, columns is MEASURES)
+        rows.append({**row, "note": entry.note})
+    frame = pd.DataFrame(rows)
+    return frame if any(frame["note"]) else frame.drop(columns="note")
+
+
+def _value(of: Callable, result: Result):
+    try:
+        return of(result)
+    except (KeyError, TypeError):
+        return None
+
+
+def _spread(numbers: Sequence[float], digits: int, spread: bool) -> str:
+    if not numbers:
+        return "-"
+    mean = f"{statistics.fmean(numbers):,.{digits}f}"
+    several = spread and len(numbers) > 1
+    return f"{mean} ± {statistics.stdev(numbers):.{digits}f}" if several else mean
+
+
+# ---------------------------------------------------------------------------- which ranks carry
+
+
+def beats(a: Sequence[float], b: Sequence[float]) -> bool:
+    """Whether the seeds carry that a is above b: one sign, and a mean of more than two sd."""
+    return verdict([x - y for x, y in zip(a, b, strict=True)], +1) == HOLDS
+
+
+def told_apart(rows: dict[str, Sequence[float]]) -> tuple[int, int]:
+    """(pairs of methods whose order the seeds carry, all pairs)."""
+    pairs = list(combinations(rows.values(), 2))
+    return sum(beats(a, b) or beats(b, a) for a, b in pairs), len(pairs)
+
+
+def ranks(rows: dict[str, Sequence[float]]) -> pd.DataFrame:
+    """Method | mean | first | last | per seed, best mean first.
+
+    `first` and `last` bound the rank that the seeds carry: 1 + how many methods beat this one, and
+    all minus how many it beats. Only where both are equal there is a rank to claim. `per seed`: its
+    ranks in the order of seeds; equal values share the smaller rank.
+    """
+    order = sorted(rows, key=lambda name: -statistics.fmean(rows[name]))
+    seeds = range(len(next(iter(rows.values()), ())))
+    lines = []
+    for name in order:
+        others = [rows[other] for other in order if other != name]
+        lines.append({
+            "method": name, "mean": statistics.fmean(rows[name]),
+            "first": 1 + sum(beats(other, rows[name]) for other in others),
+            "last": len(order) - sum(beats(rows[name], other) for other in others),
+            "per seed": [1 + sum(other[s] > rows[name][s] for other in others) for s in seeds],
+        })  # fmt: skip
+    return pd.DataFrame(lines, columns=["method", "mean", "first", "last", "per seed"])
+
+
+def beside(rows: dict[str, Sequence[float]], name: str) -> tuple[list[str], list[str]]:
+    """(methods that beat `name`, methods that it beats); the seeds leave the others open."""
+    others = {other: row for other, row in rows.items() if other != name}
+    above = [other for other, row in others.items() if beats(row, rows[name])]
+    return above, [other for other, row in others.items() if beats(rows[name], row)]
+
+
+def agreement(rows: dict[str, Sequence[float]], again: dict[str, Sequence[float]]) -> tuple:
+    """(pairs told apart in both tables in the same order, in the opposite order)."""
+    same = opposite = 0
+    for a, b in combinations([name for name in rows if name in again], 2):
+        found = {(beats(t[a], t[b]), beats(t[b], t[a])) for t in (rows, again)}
+        same += len(found) == 1 and (False, False) not in found
+        opposite += found == {(True, False), (False, True)}
+    return same, opposite
+
+
+# ------------------------------------------------------------------------------- your own method
+
+
+def examine(run, method: str) -> bool:
+    """Try a method on a few images and print one line per promise; whether it keeps all."""
+    choose(method, methods.METHODS, kind="method", where="examine")
+    lines = {}
+    try:
+        first, again = _tried(run, method), _tried(run, method, threads=2)
+        stopped = _tried(run, method, stop=True)
+        sent = sum(row["bytes"] for row in first.history["bytes"])
+        lines["plays two rounds"] = "yes"
+        lines["what crosses is counted"] = f"{figures.human_bytes(sent)} in two rounds"
+        lines["same bits with two threads"] = "yes" if _equal(first, again) else "NO"
+        lines["same bits after a stop"] = "yes" if _equal(first, stopped) else "NO"
+    except FedtutorError as error:
+        lines["plays two rounds"] = f"NO: {type(error).__name__}: {error.what}"
+    except Exception as error:
+        lines["plays two rounds"] = f"NO: {type(error).__name__}: {str(error)[:60] or 'no words'}"
+    for words, answer in lines.items():
+        print(f"{words:<28} {answer}")
+    return not any(answer.startswith("NO") for answer in lines.values())
+
+
+def _tried(run, method: str, *, threads: int = 1, stop: bool = False) -> Federation:
+    """Two rounds on a few images; with `stop`, the second one is played from a checkpoint."""
+    import tempfile
+
+    few = [replace(c, private=c.private[:FEW]) for c in run.scenario.clients]
+    tests = {name: images[:FEW] for name, images in run.scenario.tests.items()}
+    scenario = replace(run.scenario, clients=tuple(few), tests=tests)
+    settings = replace(run.recipe.settings, rounds=2, eval_every=2, observe=[], client_epochs=[],
+                       local_epochs=1)  # fmt: skip
+
+    def federation():
+        made = methods.make(method, **run.recipe.methods.get(method, {}))
+        return Federation(scenario, made, settings, threads=threads, artifacts=run.artifacts)
+
+    fed = federation()
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"checkpoint": folder, "every": 0} if stop else {}
+        if stop:
+            rounds.run(fed, progress=lambda numbers: list(numbers)[:1], **options)
+            fed = federation()
+        rounds.run(fed, **options)
+    return fed
+
+
+def _equal(a: Federation, b: Federation) -> bool:
+    """Whether both hold the same weights, to the last bit."""
+    pairs = [(x, y) for x, y in zip((a.server, *a.clients), (b.server, *b.clients), strict=True)]
+    for x, y in pairs:
+        for role in x.models:
+            one, other = x.models[role].state_dict(), y.models[role].state_dict()
+            if not all(torch.equal(one[name], other[name]) for name in one):
+                return False
+    return True
+
+
+# ------------------------------------------------------------------------------------- recording
+
+
+def missing(scenario: str, *, folder=evidence.RESULTS, names: Sequence[str] = ()) -> list[tuple]:
+    """(recipe, method, seed) of all runs on a scenario that have neither a result nor failed."""
+    recipe = recipes.load(RECIPE, profile="quick", scenario=scenario)
+    data, found = scenarios.build(recipe.scenario, **recipe.scenario_options), []
+    for arena in ARENAS:
+        asked = refusals(recipe, arena, data, only=names or list(recipe.methods))
+        enter = [m for m, reason in asked.items() if not reason]
+        for changes, those in (({}, enter), *STUDIES.get((scenario, arena), [])):
+            inside = in_arena(recipe, arena, **changes)
+            found += [(inside, m, seed) for m in those for seed in SEEDS
+                      if m in recipe.methods and (not names or m in names)
+                      and not evidence.recorded(inside, m, seed, folder=folder)
+                      and not failed(inside, m, seed, folder=folder)]  # fmt: skip
+    return found
+
+
+def failed(recipe: recipes.Recipe, method: str, seed: int, *, folder=None) -> str:
+    """How a recorded run with these settings failed; "" if none did. Delete the file to retry."""
+    path = _failure(recipe, method, seed, folder or evidence.RESULTS)
+    if not path.exists():
+        return ""
+    found = load_json(path)
+    return found["what"] if found["asked"] == _asked(recipe, method) else ""
+
+
+def _failure(recipe: recipes.Recipe, method: str, seed: int, folder) -> Path:
+    """Beside where its result would lie."""
+    return evidence.result_path(recipe, method, seed, folder=folder).with_suffix(".failed")
+
+
+def _asked(recipe: recipes.Recipe, method: str) -> dict:
+    return {"settings": asdict(recipe.settings), "parameters": recipe.methods[method],
+            "options": recipe.scenario_options}  # fmt: skip
+
+
+def record(scenario: str, *, minutes: float, names: Sequence[str] = (),
+           folder=evidence.RESULTS, say: Callable = print) -> int:  # fmt: skip
+    """Train what is missing on a scenario until the time is up; how many runs failed.
+
+    Each run has a process of its own, so that its peak memory is its own, one thread, and no
+    artifacts, so that its work is whole. A result is written as soon as it is there, and so is how
+    a run failed: started again, it goes on where it was.
+    """
+    deadline, count = time.monotonic() + 60 * minutes, 0
+    torch.set_num_threads(1)
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    left = _elsewhere(context, _missing, scenario, {"folder": folder, "names": names})
+    say(f"{scenario}: {len(left)} runs to do")
+    for number, (recipe, method, seed) in enumerate(left, start=1):
+        if time.monotonic() >= deadline:
+            say(f"the time is up; {len(left) - number + 1} runs are left")
+            break
+        outcome = _elsewhere(context, _recorded, recipe, method, seed, folder)
+        outcome = outcome or "FAILED: its process ended without a word"
+        count += outcome.startswith("FAILED")
+        networks = ", ".join(recipe.settings.models)
+        say(f"{number}/{len(left)} {method} seed {seed} ({networks}): {outcome}")
+    return count
+
+
+def _elsewhere(context, work: Callable, *given):
+    """What `work` sends from a process of its own; None where it ends without a word.
+
+    A `FedtutorError` that it raises is raised here.
+    """
+    answers, answer = context.Pipe(duplex=False)
+    process = context.Process(target=_quietly, args=(work, answer, *given))
+    process.start()
+    answer.close()
+    try:
+        found = answers.recv()
+    except EOFError:
+        return None
+    finally:
+        process.join()
+    if isinstance(found, FedtutorError):
+        raise found
+    return found
+
+
+def _quietly(work: Callable, answer, *given) -> None:
+    """`work`, in a process without a traceback of its own: the parent tells what happened."""
+    try:
+        work(answer, *given)
+    except FedtutorError as error:
+        answer.send(error)
+    except KeyboardInterrupt:  # Ctrl-C reaches both
+        pass
+
+
+def _missing(answer, scenario: str, options: dict) -> None:
+    answer.send(missing(scenario, **options))
+
+
+def _recorded(answer, recipe: recipes.Recipe, method: str, seed: int, folder) -> None:
+    torch.set_num_threads(1)
+    try:
+        done = evidence.run(recipe, method, seed=seed, threads=1, folder=folder)
+        answer.send(f"{done.totals['seconds']:.1f} s, intra {done.headline['intra']:.3f}")
+    except (OSError, MemoryError) as error:  # this machine's: to be tried again
+        answer.send(f"FAILED here: {type(error).__name__}: {error}")
+    except Exception as error:  # whatever it is, the next run has its turn
+        entry = {"what": _words(error), "asked": _asked(recipe, method),
+                 "environment": evidence.environment(threads=1)}  # fmt: skip
+        save_json(_failure(recipe, method, seed, folder), entry)
+        answer.send(f"FAILED: {entry['what']}")

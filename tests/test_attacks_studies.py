@@ -1,0 +1,202 @@
+"""The long attacks: what is committed is what would be computed today, and small runs of them."""
+
+import inspect
+import json
+
+import pytest
+import torch
+from conftest import tiny_scenario
+
+from fedtutor import attacks, scenarios
+from fedtutor.__main__ import main
+from fedtutor.attacks import committed, listed, studies
+from fedtutor.channel import Message
+from fedtutor.errors import DataError, SettingError
+
+LISTS = listed.STUDIES | {row["name"]: (row["function"], row["options"])
+                          for row in listed.waiting()}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_every_study_has_the_options_of_its_function(name):
+    function, options = LISTS[name]
+    inspect.signature(function).bind(**options)
+    json.dumps(options)
+
+
+@pytest.mark.parametrize("name", listed.STUDIES)
+def test_what_is_committed_is_read_and_not_computed(name, monkeypatch):
+    function, options = listed.STUDIES[name]
+
+    def refuse(**_):
+        raise AssertionError(f"{name} would be computed: its setting has changed")
+
+    refuse.__name__ = function.__name__
+    monkeypatch.setitem(listed.STUDIES, name, (refuse, options))
+    assert listed.study(name)
+
+
+def test_every_committed_file_is_of_a_list():
+    assert {path.stem for path in committed.FOLDER.glob("*.json")} <= set(LISTS)
+
+
+def test_an_unknown_study_is_one_clear_error():
+    with pytest.raises(SettingError, match="unknown study"):
+        listed.study("figure-7")
+
+
+# ------------------------------------------------------------------------------ what waits
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """Three studies that wait, and a folder of their own; the names that were computed."""
+    played = []
+
+    def count(*, size, threads=1, device="cpu"):
+        if size > 2:
+            raise DataError("no images", where="here", do="fetch them")
+        played.append((size, threads, device))
+        return {"size": size}
+
+    text = "".join(
+        f'[[study]]\nname = "toy-{size}"\nlike = "toy"\nvalue = {size}\nminutes = {minutes}\n'
+        f'device = "{device}"\noptions = {{ size = {size} }}\n'
+        for size, minutes, device in ((1, 2, "cpu"), (2, 4, "cpu"), (3, 1, "cpu"), (4, 1, "cuda"))
+    )
+    (tmp_path / "queue.toml").write_text(text)
+    monkeypatch.setattr(listed, "STUDIES", {"toy": (count, {"size": 0})})
+    monkeypatch.setattr(listed, "waiting", lambda: _waiting(tmp_path / "queue.toml"))
+    monkeypatch.setattr(
+        listed,
+        "queued",
+        lambda: [{"done": (tmp_path / f"{row['name']}.json").exists()} for row in listed.waiting()],
+    )
+    monkeypatch.setattr(committed, "FOLDER", tmp_path)
+    return played
+
+
+_waiting = listed.waiting
+
+
+def test_the_most_valuable_that_fit_are_played_and_kept(toy, tmp_path):
+    said = []
+    assert listed.work(minutes=5, say=said.append) == ["toy-2", "toy-1"]
+    assert toy == [(2, 1, "cpu"), (1, 1, "cpu")]
+    assert json.loads((tmp_path / "toy-2.json").read_text())["numbers"] == {"size": 2}
+    assert any("toy-4: left, it is for cuda" in line for line in said)
+    assert any("toy-3: left, no images" in line for line in said)
+    assert listed.work(minutes=5, say=said.append) == []
+
+
+def test_what_does_not_fit_is_named_and_what_is_asked_for_is_played(toy):
+    said = []
+    assert listed.work(minutes=3, say=said.append) == ["toy-1"]
+    assert any("toy-2: left, it needs about 4 minutes" in line for line in said)
+    assert listed.work(minutes=0.1, only="toy", threads=2, say=said.append) == ["toy"]
+    assert toy[-1] == (0, 2, "cpu")
+
+
+@pytest.mark.parametrize("old, new, words", [
+    ('like = "toy"', 'like = "tox"', "unknown study"),
+    ("minutes = 2", 'minutes = "2"', "minutes = '2'"),
+    ("minutes = 2\n", "", "no minutes"),
+    ("value = 1", "worth = 1", "unknown key"),
+])  # fmt: skip
+def test_a_wrong_queue_is_one_clear_error(old, new, words, toy, tmp_path):
+    path = tmp_path / "queue.toml"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(SettingError, match=words):
+        _waiting(path)
+
+
+def test_the_command_lists_what_waits_and_plays_what_fits(capsys):
+    assert main(["queue", "attacks", "--minutes", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert all(row["name"] in printed for row in listed.waiting()) and "0 played" in printed
+
+
+# ------------------------------------------------------------------------- small runs of them
+
+
+def test_the_client_sends_its_weights_and_nothing_of_its_images():
+    pool, *norm = studies.pool_of("street")
+    heard = studies.overheard(studies.alone(pool[:20], pool[:1], norm), "fedavg", seed=0,
+                              **{**studies.OVERFIT, "local_epochs": 1})  # fmt: skip
+    assert all(isinstance(m, Message) for m in heard)
+    assert {row["name"] for row in attacks.inventory(heard)} == {"weights", "number of images"}
+
+
+def test_shadow_clients_give_the_same_bits_for_any_number_of_threads():
+    few = {"pool": "street", "networks": 4, "targets": 1, "settings": {"local_epochs": 1}}
+    one, two = (studies.likelihood(**few, threads=threads) for threads in (1, 2))
+    assert one == two
+    assert one.keys() == {"accuracy", "lira", "offline", "threshold"}
+    assert one["lira"].keys() == {"auc", "tpr"}
+
+
+def test_a_tenth_of_a_percent_is_said_only_of_ten_thousand_others():
+    own = torch.Generator().manual_seed(0)
+    for others, more in ((9_999, set()), (10_000, {"tpr 0.1 %"})):
+        member = torch.arange(100 + others) < 100
+        found = studies.summary([(torch.rand(len(member), generator=own) + member, member)])
+        assert found.keys() == {"auc", "tpr", "curve"} | more
+        assert len(found["curve"][0]) == len(studies.RATES)
+
+
+def test_fig_6_attacks_whom_it_is_told_to(monkeypatch):
+    """All clients take part, one is attacked, rounds beyond the last are left out."""
+    seen = []
+    tiny = tiny_scenario(count=40, public=False)
+    monkeypatch.setattr(scenarios, "build", lambda *_, **__: tiny)
+    whole = studies.overheard
+
+    def overheard(data, *given, **options):
+        seen.append(len(data.clients))
+        return whole(data, *given, **options)
+
+    def counted(pairs):
+        return {"members": [int(m.sum()) for _, m in pairs],
+                "others": [int((~m).sum()) for _, m in pairs]}  # fmt: skip
+
+    monkeypatch.setattr(studies, "overheard", overheard)
+    monkeypatch.setattr(studies, "summary", counted)
+    options = {"seeds": [0], "scenario": "digits-mini", "clients": ["domain1", "elsewhere"],
+               "variants": {"FedAvg": ["fedavg", {"local_epochs": 1}]}, "moments": [1, 2, 9],
+               "settings": {"rounds": 2, "models": ["linear"], "eval_every": 2}}  # fmt: skip
+    found = [studies.figure_six(**options, **more) for more in
+             ({}, {"everyone": True}, {"everyone": True, "most": 20})]  # fmt: skip
+    assert seen == [1, len(tiny.clients), len(tiny.clients)]
+    for one in found:
+        assert one["FedAvg"].keys() == {"domain1"}
+        assert one["FedAvg"]["domain1"]["up"].keys() == {"1", "2"}
+    up = [one["FedAvg"]["domain1"]["up"]["2"] for one in found]
+    assert up[0]["members"] == up[1]["members"] == [43] and up[2]["members"] == [20]
+    assert up[2]["others"] == [20] and len(up[2]["accuracy"]) == 1
+
+
+def test_both_sides_of_a_pair_of_pictures():
+    numbers, images = studies.raw_and_distilled(pool="mnist", seed=3, network="plain_cnn", held=6,
+                                                steps=2, pictures=True)  # fmt: skip
+    assert numbers["raw"]["used to nearest private"] < 1e-9 < numbers["distilled"][
+        "used to nearest private"]  # fmt: skip
+    assert numbers["raw"]["label"] and numbers["distilled"]["label"]
+    for pictures in images.values():
+        for image in pictures.values():
+            assert image.shape == (3, 32, 32) and 0 <= float(image.min()) <= float(image.max()) <= 1
+
+
+def test_dp_sgd_is_fedavg_with_another_gradient():
+    pool, *norm = studies.pool_of("street")
+    scene = studies.alone(pool[:16], pool[:1], norm)
+    short = {**studies.OVERFIT, "local_epochs": 1, "momentum": 0.0}
+    plain, loose, noisy = (
+        attacks.crossed(studies.overheard(scene, method, seed=0, **short), "weights",
+                        client="victim", round_=1)
+        for method in ("fedavg", studies.PrivateFedAvg(clip=1e6, noise=0.0),
+                       studies.PrivateFedAvg(clip=1.0, noise=1.0))
+    )  # fmt: skip
+    for name, value in plain.items():
+        assert torch.allclose(loose[name], value, atol=1e-5)
+    assert any(not torch.allclose(noisy[name], value, atol=1e-3) for name, value in plain.items())

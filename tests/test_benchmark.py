@@ -1,0 +1,384 @@
+"""Who may enter, what a row says, which ranks carry; a method that fails stops nobody."""
+
+import multiprocessing
+import sys
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pytest
+import torch
+from conftest import tiny_scenario
+
+from fedtutor import benchmark, evidence, figures, methods, recipes
+from fedtutor.benchmark import ARENAS, Entry, forgets, gather, in_arena, ranks, told_apart
+from fedtutor.errors import DataError, SettingError, TrainingError
+from fedtutor.methods.fedavg import FedAvg
+from fedtutor.start import Run
+
+SMALL = {"rounds": 2, "local_epochs": 1, "eval_every": 2, "models": ["linear"], "batch_size": 8}
+
+
+@pytest.fixture
+def own(monkeypatch):
+    """A table of methods that a test may add to."""
+    monkeypatch.setattr("fedtutor.methods.base.METHODS", table := dict(methods.METHODS))
+    for module in (methods, benchmark.methods):
+        monkeypatch.setattr(module, "METHODS", table)
+    return table
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """A notebook's run on tiny data, with nothing recorded."""
+    monkeypatch.setattr(evidence, "RESULTS", tmp_path)
+    recipe = recipes.load("benchmark", profile="quick", overrides=SMALL)
+    scenario = tiny_scenario()
+    object.__setattr__(scenario, "name", "digits-mini")
+    return Run(recipe, scenario, [0, 1], ["solo", "fedavg"], "cpu", 1)
+
+
+def result(accuracy, *, moments=(), seed=0, **totals):
+    rows = [[0.5, accuracy], [accuracy, 0.5]]
+    inside = [{"round": 2, "moment": m, "epoch": None, "matrix": matrix} for m, matrix in moments]
+    end = {"round": 2, "moment": "end", "epoch": None, "matrix": rows}
+    history = {"tests": ["a", "b"], "domains": ["a", "b"], "accuracy": [*inside, end]}
+    return SimpleNamespace(
+        history=history, headline={"round": 2, "intra": 0.5, "inter": accuracy, "worst": 0.5},
+        totals=totals, settings={"rounds": 2}, seed=seed,
+    )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------- who may enter
+
+
+def test_the_code_says_who_may_enter(run):
+    recipe = run.recipe.change({"virtual_steps": 0})
+    found = {arena: benchmark.refusals(recipe, arena, run.scenario) for arena in ("one network",)}
+    assert "virtual images" in found["one network"]["fedlgd"]
+    assert not found["one network"]["fedavg"] and not found["one network"]["fccl"]
+    unequal = run.recipe.change({"models": ["linear", "noisy", "linear"]})
+    assert "averages weights" in benchmark.refusal(unequal, "fedavg", run.scenario)
+    assert benchmark.refusal(unequal, "kd", run.scenario) == ""
+    without = benchmark.refusal(run.recipe, "kd", tiny_scenario(public=False))
+    assert "public images" in without
+
+
+def test_an_arena_of_guests_asks_their_recipe_and_lets_own_methods_in(run, own):
+    @methods.register("newcomer")
+    @dataclass
+    class Newcomer(FedAvg):
+        pass
+
+    names = ["fedavg", "fedrs", "newcomer"]
+    recipe = run.recipe.change({"virtual_lr": 1.0})
+    found = benchmark.refusals(recipe, "virtual images", digits(), only=names)
+    assert found == {"fedavg": "", "fedrs": "not in the comparison of FedLGD", "newcomer": ""}
+    assert benchmark.own_methods(run.recipe) == ["newcomer"]
+
+
+def digits():
+    from dataclasses import replace
+
+    from fedtutor import scenarios
+
+    scenario = scenarios.build("digits-mini", private_size=20)
+    return replace(scenario, tests={n: t[:20] for n, t in scenario.tests.items()})
+
+
+def test_every_arena_is_one_of_the_recipe():
+    for profile in recipes.PROFILES:
+        recipe = recipes.load("benchmark", profile=profile)
+        assert set(recipe.methods) == set(methods.METHODS)  # a new method needs its table there
+        for arena in ARENAS:
+            assert in_arena(recipe, arena).settings.optimizer == "sgd"
+    with pytest.raises(SettingError, match="did you mean 'one network'"):
+        in_arena(recipe, "one networks")
+    at = recipes.load("benchmark", profile="quick", scenario="digits-partial").settings
+    assert at.client_epochs == [10, 9, 1, 1]
+
+
+def test_every_parameter_of_the_recipe_has_its_source():
+    for profile in recipes.PROFILES:
+        recipe = recipes.load("benchmark", profile=profile)
+        named = {f"{m}.{k}" for m, given in recipe.methods.items() for k in given}
+        assert not named - {*recipe.origins}
+
+
+# ------------------------------------------------------------------------------------- the table
+
+
+def test_a_method_that_raises_or_diverges_has_its_row_and_stops_nobody(run, own):
+    @methods.register("raises")
+    @dataclass
+    class Raises(FedAvg):
+        def local_loss(self, client, x, y):
+            raise ValueError("no such thing")
+
+    @methods.register("diverges")
+    @dataclass
+    class Diverges(FedAvg):
+        def local_loss(self, client, x, y):
+            return super().local_loss(client, x, y) / 0.0
+
+    @methods.register("breaks")
+    @dataclass
+    class Breaks(FedAvg):
+        def start(self, fed):
+            raise ZeroDivisionError
+
+    names = ["fedavg", "raises", "diverges", "breaks"]
+    entries = gather(run, "one network", live=["fedavg"], only=names)
+    assert list(entries) == names
+    table = benchmark.table(entries).set_index("method")
+    assert table.loc["FedAvg", "note"] == "" and "±" in table.loc["FedAvg", "own domain (%)"]
+    assert table.loc["raises", "note"] == "2 of 2 seeds raised ValueError: no such thing"
+    assert "2 of 2 seeds diverged: the loss of client domain0" in table.loc["diverges", "note"]
+    assert table.loc["breaks", "note"] == "2 of 2 seeds raised ZeroDivisionError: no words"
+    assert (table.loc["raises"].drop(["from", "note"]) == "-").all()
+    assert list(benchmark.values(entries, "own domain (%)")) == ["fedavg"]
+
+
+def test_recorded_rows_count_only_with_the_settings_of_the_notebook(run):
+    recipe = in_arena(run.recipe, "one network")
+    for seed in run.seeds:
+        evidence.run(recipe, "fedavg", seed=seed, scenario=run.scenario, threads=1,
+                     folder=evidence.RESULTS)  # fmt: skip
+    found = gather(run, "one network", only=["fedavg", "solo"])
+    assert found["fedavg"].whole and not found["fedavg"].live
+    assert found["solo"].note == "open: not recorded yet" and found["solo"].open == [0, 1]
+    other = gather(run, "one network", only=["fedavg"], lr=0.3)
+    assert other["fedavg"].open == [0, 1]
+    cost = benchmark.table(found, benchmark.COSTS).set_index("method").loc["FedAvg"]
+    assert cost["passes"] == f"{3 * (24 + 27 + 30):,}" and cost["before"] == "0"
+    result = found["fedavg"].results[0]
+    held = result.totals["start"]["peak_memory"]
+    megabytes = benchmark.values(found, benchmark.MEMORY)["fedavg"][0] / 1e6
+    assert megabytes == (result.totals["peak_memory"] - held) / 1e6 < held / 1e6
+    found["fedavg"].live = True
+    assert benchmark.table(found, benchmark.COSTS).iloc[0][benchmark.MEMORY] == "-"
+
+
+def test_chance_is_said():
+    entry = Entry("fedavg", [result(0.1)], chance=0.4)
+    assert entry.note == "1 of 1 seeds at chance" and entry.whole
+    assert Entry("fedavg", [result(0.1)], chance=0.1).note == ""
+
+
+def test_forgetting_by_hand():
+    before, after = [[0.9, 0.6], [0.8, 0.9]], [[0.9, 0.5], [0.4, 0.9]]
+    moments = (("after_collaborate", before), ("after_local", after))
+    assert forgets(result(0.1, moments=moments)) == pytest.approx((0.1 + 0.4) / 2)
+    alone = (("after_collaborate", [before[0], None]), ("after_local", [after[0], None]))
+    assert forgets(result(0.1, moments=alone)) == pytest.approx(0.1)
+    assert forgets(result(0.1)) is None
+
+
+def test_passes_of_a_result():
+    work = {"forward": 30, "backward": 10, "cpu_seconds": 1.0}
+    found = {"fedavg": Entry("fedavg", [result(0.1, work=work, start={**work, "forward": 4})]),
+             "resumed": Entry("resumed", [result(0.1)])}  # fmt: skip
+    assert benchmark.values(found, "passes") == {"fedavg": [(30 + 2 * 10) / 2]}
+    assert benchmark.values(found, "before") == {"fedavg": [4 + 2 * 10]}
+    row = benchmark.table(found, benchmark.COSTS).set_index("method").loc["resumed"]
+    assert row["passes"] == row["before"] == row["CPU (s)"] == "-"
+
+
+# ------------------------------------------------------------------------------------- the ranks
+
+
+def test_ranks_by_hand():
+    rows = {"a": [0.80, 0.82, 0.84], "b": [0.70, 0.72, 0.74], "c": [0.79, 0.83, 0.83]}
+    frame = ranks(rows).set_index("method")
+    assert list(frame.index) == ["a", "c", "b"]
+    assert frame[["first", "last"]].values.tolist() == [[1, 2], [1, 2], [3, 3]]
+    assert frame.loc["c", "per seed"] == [2, 1, 2]
+    assert told_apart(rows) == (2, 3)
+
+
+def test_equal_methods_share_all_their_ranks():
+    rows = {"a": [0.8, 0.7], "b": [0.8, 0.7], "c": [0.1, 0.2]}
+    frame = ranks(rows).set_index("method")
+    assert frame.loc["a", ["first", "last"]].tolist() == [1, 2]
+    assert frame.loc["b", "per seed"] == [1, 1] and told_apart({"a": [1.0], "b": [2.0]}) == (0, 1)
+    assert len(ranks({})) == 0
+
+
+def test_who_stands_beside_whom():
+    rows = {"a": [0.80, 0.82, 0.84], "b": [0.70, 0.72, 0.74], "c": [0.79, 0.83, 0.83]}
+    assert benchmark.beside(rows, "b") == (["a", "c"], [])
+    assert benchmark.beside(rows, "a") == ([], ["b"])
+
+
+def test_two_tables_agree_where_both_tell_a_pair_apart():
+    rows = {
+        "a": [0.80, 0.82, 0.84],
+        "b": [0.70, 0.72, 0.74],
+        "c": [0.79, 0.83, 0.83],
+        "e": [0.9, 0.9, 0.9],
+    }
+    turned = {"a": rows["b"], "b": rows["a"], "c": rows["c"], "d": [0.1, 0.1, 0.1]}
+    assert benchmark.agreement(rows, {n: rows[n] for n in "abc"}) == (2, 0)
+    assert benchmark.agreement(rows, turned) == (0, 1)  # c and b: open in the second table
+
+
+def test_the_figure_draws_every_interval():
+    figure = figures.ranks({"home": {"fedavg": (1, 2, [1, 2]), "solo": (1, 2, [2, 1])},
+                            "away": {"fedavg": (1, 1, [1, 1])}}, title="Two methods")  # fmt: skip
+    home, away = figure.axes
+    assert [len(axes.lines) for axes in (home, away)] == [4, 2]
+    assert list(home.lines[0].get_xdata()) == [0.7, 2.3]
+    assert [label.get_text() for label in home.get_yticklabels()] == ["FedAvg", "local only (solo)"]
+    with pytest.raises(DataError, match="1 methods"):
+        figures.ranks({"home": {"solo": (1, 1, [1])}}, title="One method")
+
+
+# ------------------------------------------------------------------------------- your own method
+
+
+def test_examine_says_what_a_method_promises(run, own, capsys):
+    assert benchmark.examine(run, "fedavg")
+    assert capsys.readouterr().out.count("yes") == 3
+
+    @methods.register("careless")
+    @dataclass
+    class Careless(FedAvg):
+        def local_loss(self, client, x, y):
+            return super().local_loss(client, x, y) * torch.rand(())
+
+    assert not benchmark.examine(run, "careless")
+    assert "same bits with two threads   NO" in capsys.readouterr().out
+    with pytest.raises(SettingError, match="did you mean 'careless'"):
+        benchmark.examine(run, "carelss")
+
+
+# ------------------------------------------------------------------------------------- recording
+
+
+def test_recording_goes_on_where_it_ended(monkeypatch, tmp_path):
+    tried, said = [], []
+
+    def played(answer, recipe, method, seed, folder):
+        tried.append((method, seed))
+        answer.send("FAILED: TrainingError: nan" if method == "fccl" else "0.1 s, intra 0.500")
+
+    class Process:
+        def __init__(self, target, args):
+            self.work = lambda: target(*args)
+
+        def start(self):
+            self.work()
+
+        def join(self):
+            pass
+
+    left = [(recipes.load("benchmark", profile="quick"), m, s) for m in ("fccl", "fedavg")
+            for s in (0, 1)]  # fmt: skip
+    context = SimpleNamespace(Process=Process, Pipe=pipe)
+    monkeypatch.setattr(benchmark.multiprocessing, "get_context", lambda kind: context)
+    monkeypatch.setattr(benchmark, "_recorded", played)
+    monkeypatch.setattr(benchmark, "missing", lambda *a, **k: left)
+    monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
+    options = {"folder": tmp_path, "say": said.append}
+    assert benchmark.record("digits-mini", minutes=1, **options) == 2
+    assert tried == [("fccl", 0), ("fccl", 1), ("fedavg", 0), ("fedavg", 1)]
+    assert benchmark.record("digits-mini", minutes=0, **options) == 0
+    assert said[-1] == "the time is up; 4 runs are left" and len(tried) == 4
+
+
+def _interrupted(answer):
+    raise KeyboardInterrupt
+
+
+def _without_data(answer):
+    raise DataError("no images", where="here", do="fetch them")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+def test_a_process_tells_its_parent_what_happened(capfd):
+    context = multiprocessing.get_context("fork")
+    assert benchmark._elsewhere(context, _interrupted) is None
+    with pytest.raises(DataError, match="no images"):
+        benchmark._elsewhere(context, _without_data)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("error, kept", [
+    (TrainingError("the loss is nan", where="here", do="slow down"), "diverged: the loss is nan"),
+    (KeyError("z"), "raised KeyError: 'z'"),
+    (MemoryError("full"), ""),  # this machine's fault, to be tried again
+])  # fmt: skip
+def test_how_a_run_failed_is_kept_and_not_tried_again(monkeypatch, run, tmp_path, error, kept):
+    def fails(*given, **options):
+        raise error
+
+    monkeypatch.setattr(evidence, "run", fails)
+    recipe, said = in_arena(run.recipe, "one network"), []
+    benchmark._recorded(SimpleNamespace(send=said.append), recipe, "fedavg", 0, tmp_path)
+    assert said[0].startswith("FAILED")
+    assert benchmark.failed(recipe, "fedavg", 0, folder=tmp_path) == kept
+    assert not benchmark.failed(recipe.change({"lr": 0.5}), "fedavg", 0, folder=tmp_path)
+    assert not benchmark.failed(recipe, "fedavg", 1, folder=tmp_path)
+    entry = gather(run, "one network", only=["fedavg"])["fedavg"]
+    assert entry.failed == ({0: kept} if kept else {}) and not entry.whole
+    assert entry.open == ([1] if kept else [0, 1])
+
+
+def test_what_failed_is_not_missing(monkeypatch, tmp_path):
+    names = ["solo"]
+    before = benchmark.missing("digits-mini", folder=tmp_path, names=names)
+    monkeypatch.setattr(evidence, "run", lambda *a, **k: 1 / 0)
+    recipe, method, seed = before[0]
+    benchmark._recorded(SimpleNamespace(send=print), recipe, method, seed, tmp_path)
+    left = benchmark.missing("digits-mini", folder=tmp_path, names=names)
+    assert len(left) == len(before) - 1 and (recipe, method, seed) not in left
+
+
+def pipe(duplex):
+    words = []
+    here = SimpleNamespace(recv=lambda: words.pop(0))
+    return here, SimpleNamespace(send=words.append, close=lambda: None)
+
+
+def test_what_is_missing_is_asked_of_the_folder(tmp_path):
+    names = ["solo", "fedlgd"]
+    left = benchmark.missing("digits-mini", folder=tmp_path, names=names)
+    found = {(m, tuple(r.settings.models), r.settings.lr) for r, m, _ in left}
+    assert ("fedlgd", ("small_convnet",), 0.02) in found
+    assert sum(m == "fedlgd" for _, m, _ in left) == 3
+    assert {seed for _, _, seed in left} == {0, 1, 2}
+    assert not [m for _, m, _ in left if m not in names]
+
+
+def test_ctrl_c_is_one_line(monkeypatch, capsys):
+    from fedtutor.__main__ import main
+
+    def stop(*given, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(benchmark, "record", stop)
+    assert main(["benchmark"]) == 130
+    said = capsys.readouterr()
+    assert said.out.startswith("stopped; what is done is kept") and said.out.count("\n") == 1
+
+
+def test_what_the_notebook_reads_is_recorded():
+    seeds = SimpleNamespace(seeds=benchmark.SEEDS)
+    assert not benchmark.missing("digits-mini", names=["central", "fedlgd", "vhl"])
+    for (scenario, arena), studies in benchmark.STUDIES.items():
+        for changes, names in studies:
+            assert all(
+                e.whole for e in benchmark.shelf(seeds, scenario, arena, names, **changes).values()
+            )
+
+
+def test_the_command_says_what_it_records(monkeypatch, tmp_path):
+    from fedtutor.__main__ import main
+
+    asked = {}
+    monkeypatch.setattr(
+        benchmark, "record", lambda scenario, **o: asked.update(o, at=scenario) or 1
+    )
+    words = ["benchmark", "digits-partial", "--minutes", "5", "--methods", "solo,fccl+"]
+    assert main([*words, "--results", str(tmp_path)]) == 1
+    assert (asked["at"], asked["minutes"], asked["folder"]) == ("digits-partial", 5.0, tmp_path)
+    assert asked["names"] == ["solo", "fccl+"]
