@@ -371,8 +371,8 @@ def readme_part(found: dict, killed: dict) -> str:
             cells = [row["title"], where, *times, *(f"{r:.2f}" for r in ratios(row).values())]
             lines.append(f"| {' | '.join(cells)} |")
     if (each := per_image(found)) is not None:
-        lines += ["", "In processor time, with 4,000 images dealt evenly, an image costs with 100 clients "
-                      f"{each:.2f} times what it costs with 10 (one thread)."]  # fmt: skip
+        words = "In processor time, with 4,000 images dealt evenly, an image costs with 100 clients"
+        lines += ["", f"{words} {each:.2f} times what it costs with 10 (one thread)."]
     for one in found["at_once"]:
         if one["runs"] > 1:
             alone = next(o for o in found["at_once"] if o["workload"] == one["workload"])
@@ -393,7 +393,7 @@ def readme_part(found: dict, killed: dict) -> str:
 
 
 def per_image(found: dict) -> float | None:
-    """Processor seconds per image with 100 equal clients, by those with 10; None if not measured."""
+    """Processor time per image, 100 equal clients by 10; None if not measured."""
     rows = {row["workload"]: row for row in found["rows"]
             if row["device"] == "cpu" and row["threads"] == 1}  # fmt: skip
     if not {"even10", "even100"} <= rows.keys():
