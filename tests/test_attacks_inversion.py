@@ -15,14 +15,7 @@ from fedtutor.models import Architecture
 from fedtutor.randomness import generator
 from fedtutor.scenarios import MNIST
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Tiny layers: threads would only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def with_norm(channels: int, size: int) -> nn.Module:
