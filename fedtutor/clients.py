@@ -1,5 +1,7 @@
 """Who takes part: the clients and the server, and what each of them holds."""
 
+from collections.abc import Callable
+
 import torch
 
 from . import models
@@ -18,6 +20,23 @@ class Server:
         return self.models["model"]
 
 
+class Once:
+    """What stays the same while a client trains: computed for all its images, in one pass.
+
+    `parts()` yields all of them, as networks see them; `index` are those of the batch `x`.
+    """
+
+    def __init__(self, parts: Callable):
+        self.parts, self.index, self.x = parts, None, None
+        self._values: dict[str, torch.Tensor] = {}
+
+    def __call__(self, key: str, compute: Callable, x: torch.Tensor) -> torch.Tensor:
+        """compute(x), row by row, for the batch that the client trains on now."""
+        if key not in self._values:
+            self._values[key] = torch.cat([compute(part) for part in self.parts()])
+        return self._values[key][self.index]
+
+
 class Client(Server):
     """One participant: `data`, networks, an optimizer, random numbers of its own.
 
@@ -29,6 +48,7 @@ class Client(Server):
         self.id, self.domain, self.data, self.seed = id, domain, data, seed
         self.private = data
         self.optimizer = None
+        self.once: Once | None = None  # while it trains for several epochs
         self.steps = 0  # optimizer steps so far
         self.round_ = 0
         self._generators: dict[str, torch.Generator] = {}
@@ -51,6 +71,17 @@ class Client(Server):
         for model in self.models.values():
             if any(layer.training != mode for _, layer in models.layers_of(model)):
                 model.train(mode)
+
+    def fixed(self, role: str, compute: Callable, x: torch.Tensor) -> torch.Tensor:
+        """compute(network, x) of a network that does not change while the client trains.
+
+        `compute` must treat images one by one, without gradient. In a local update of several
+        epochs it is asked once per image, many images at a time, not once per batch.
+        """
+        network = self.models[role]
+        if self.once is None or self.once.x is not x:
+            return compute(network, x)
+        return self.once(role, lambda part: compute(network, part), x)
 
     def begin_round(self, round_: int, device) -> None:
         """Forget the last round's random numbers; dropout draws from this round's."""

@@ -8,11 +8,12 @@ import math
 import time
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .checkpoints import Checkpoints
-from .clients import Client
+from .clients import Client, Once
 from .distillation import prepare
 from .errors import TrainingError
 from .federation import Federation, cut
@@ -73,18 +74,22 @@ def local_update(fed: Federation, client: Client) -> tuple[float, list]:
     """
     if client.optimizer is None or not fed.settings.keep_optimizer:
         client.optimizer = new_optimizer(client, fed.settings)
-    data, rows = fed.method.local_data(client), []
-    for epoch in range(1, fed.local_epochs(client) + 1):
-        total, count = 0.0, 0
-        for x, y in loaded(fed, data, client.generator("batches")):
+    data, rows, epochs = fed.method.local_data(client), [], fed.local_epochs(client)
+    once = client.once = Once(lambda: all_of(fed, data)) if epochs > 1 else None
+    for epoch in range(1, epochs + 1):
+        losses, sizes = [], []
+        for index, x, y in loaded(fed, data, client.generator("batches")):
+            if once:
+                once.index, once.x = index, x
             loss = fed.method.local_loss(client, x, y)
             client.optimizer.zero_grad()
             loss.backward()
             client.optimizer.step()
             client.steps += 1
             fed.method.after_step(client)
-            total, count = total + loss.detach() * len(y), count + len(y)
-        mean = float(total) / count
+            losses.append(loss.detach())
+            sizes.append(len(y))
+        mean = epoch_loss(losses, sizes)
         if not math.isfinite(mean):
             raise TrainingError(
                 f"the loss of client {client.id} is {mean}",
@@ -94,12 +99,25 @@ def local_update(fed: Federation, client: Client) -> tuple[float, list]:
         if "local_epoch" in fed.settings.observe:
             rows.append(fed.row(client))
         fed.method.after_epoch(client)
+    client.once = None
     fed.method.after_local(client)
+    client.optimizer.zero_grad()  # the next client can have this memory
+    if not fed.settings.keep_optimizer:
+        client.optimizer = None
     return mean, rows
 
 
-def loaded(fed: Federation, data, own: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-    """One epoch: x, as networks see it, and y of each batch, in a fresh order.
+def epoch_loss(losses: list[Tensor], sizes: list[int]) -> float:
+    """Mean loss per image, from those of batches: added up in float32, in their order.
+
+    The first look at the losses, so that a GPU need not wait for a number inside an epoch.
+    """
+    weighted = torch.stack(losses).float().cpu().numpy() * np.float32(sizes)
+    return float(np.cumsum(weighted)[-1]) / sum(sizes)
+
+
+def loaded(fed: Federation, data, own: torch.Generator) -> Iterator[tuple[Tensor, ...]]:
+    """One epoch: the index, x, as networks see it, and y of each batch, in a fresh order.
 
     Images are taken and normalized for several batches at once, up to AHEAD numbers.
     """
@@ -108,13 +126,20 @@ def loaded(fed: Federation, data, own: torch.Generator) -> Iterator[tuple[Tensor
     for some in (parts[i : i + ahead] for i in range(0, len(parts), ahead)):
         index, sizes = torch.cat(some), [len(part) for part in some]
         x, y = fed.scenario.inputs(data.x[index]), data.y[index]
-        yield from zip(x.split(sizes), y.split(sizes), strict=True)
+        yield from zip(some, x.split(sizes), y.split(sizes), strict=True)
+
+
+def all_of(fed: Federation, data) -> Iterator[Tensor]:
+    """All images in their order, as networks see them, in batches of the evaluation's size."""
+    return (fed.scenario.inputs(part) for part in data.x.split(fed.settings.eval_batch_size))
 
 
 def batches(fed: Federation, count: int, own: torch.Generator) -> list[Tensor]:
     """A fresh order of `count` images, one index tensor per batch; see `federation.cut`."""
     size = fed.settings.batch_size
-    order = torch.randperm(count, generator=own).to(fed.device)
+    order = torch.randperm(count, generator=own)
+    if fed.device.type == "cuda":  # from pinned memory nobody waits for the copy
+        order = order.pin_memory().to(fed.device, non_blocking=True)
     if fed.settings.drop_last and count > size:
         order = order[: count - count % size]
     return cut(order, size)

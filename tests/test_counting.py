@@ -28,10 +28,10 @@ def counted(method, *, play=2, **options) -> tuple[int, int]:
 @pytest.mark.parametrize("method, parameters, forward, backward", [
     ("solo", {}, 2 * IMAGES, 2 * IMAGES),
     ("fedavg", {}, 2 * IMAGES, 2 * IMAGES),
-    ("moon", {}, 3 * 2 * IMAGES, 2 * IMAGES),  # two fixed networks look at each image, too
+    ("moon", {}, (2 + 2) * IMAGES, 2 * IMAGES),  # two fixed networks see each image once
     ("kd", {}, 2 * IMAGES + PUBLIC, 2 * IMAGES + PUBLIC),
     ("fml", {"meme": "linear"}, 2 * 2 * IMAGES, 2 * 2 * IMAGES),
-    ("fccl+", {}, 2 * 2 * IMAGES + PUBLIC, 2 * IMAGES + PUBLIC),
+    ("fccl+", {}, (2 + 1) * IMAGES + PUBLIC, 2 * IMAGES + PUBLIC),
     ("fd", {}, 3 * IMAGES, 2 * IMAGES),  # one pass for the means of the classes
     ("ewc", {"fccm": False, "fisl": False}, 3 * IMAGES, 3 * IMAGES),  # one gradient per image
 ])  # fmt: skip

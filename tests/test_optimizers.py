@@ -8,6 +8,7 @@ from conftest import federation, played, weights_of
 from torch import nn
 
 from fedtutor import optimizers, rounds
+from fedtutor.clients import Client, Once
 from fedtutor.methods.fedavg import average
 
 
@@ -95,7 +96,8 @@ def test_images_come_in_the_same_batches_whatever_is_taken_ahead(monkeypatch):
         monkeypatch.setattr(rounds, "AHEAD", ahead)
         pairs = list(rounds.loaded(fed, data, torch.Generator().manual_seed(3)))
         assert len(pairs) == len(plain) == 5
-        for (x, y), index in zip(pairs, plain, strict=True):
+        for (told, x, y), index in zip(pairs, plain, strict=True):
+            assert torch.equal(told, index)
             assert torch.equal(x, fed.scenario.normalize(data.x[index]))
             assert torch.equal(y, data.y[index])
 
@@ -160,3 +162,47 @@ def test_the_average_is_the_sum_of_shares_in_order():
     for state, share in zip(states[1:], shares[1:], strict=True):
         expected = expected + state["w"] * share
     assert torch.equal(mean["w"], expected) and int(mean["n"]) == 0
+
+
+TAUGHT = {"fccl": ("pretrained", "previous"), "fccl+": ("previous",), "fedcsd": ("teacher",),
+          "fedgkd": ("teacher",), "moon": ("previous", "received"),
+          "logit-distillation": ("received",), "feature-distillation": ("received",)}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", TAUGHT)
+def test_a_teacher_sees_every_image_once_per_round(method, monkeypatch):
+    def last_round(every_batch: bool):
+        fed = federation(method, models=["hidden"], local_epochs=3, eval_batch_size=16)
+        rounds.run(fed)
+        if every_batch:
+            monkeypatch.setattr(Client, "fixed", lambda c, role, f, x: f(c.models[role], x))
+        client = fed.clients[0]
+        before = {n: v.clone() for n, v in client.model.state_dict().items()}
+        fed.begin_round(4)
+        seen = []
+        for role in TAUGHT[method]:
+            client.models[role].register_forward_pre_hook(lambda _, x: seen.append(len(x[0])))
+            client.models[role].body.register_forward_pre_hook(lambda _, x: seen.append(len(x[0])))
+        rounds.local_update(fed, client)
+        assert client.once is None
+        assert any(not torch.equal(v, before[n]) for n, v in client.model.state_dict().items())
+        return client.model.state_dict(), seen
+
+    once, seen = last_round(False)
+    batches, often = last_round(True)
+    assert sum(often) == 3 * sum(seen) > 0 and max(often) == 8 < max(seen) == 16
+    for name, value in once.items():
+        assert torch.allclose(value, batches[name], atol=1e-6), name
+
+
+def test_outside_of_a_local_update_a_teacher_looks_at_what_it_is_given():
+    client = federation("fedcsd", models=["hidden"]).clients[0]
+    x = torch.randn(5, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    expected = client.models["teacher"](x)
+    assert torch.equal(client.fixed("teacher", lambda network, x: network(x), x), expected)
+    client.once = Once(lambda: [x + 1])
+    client.once.x, client.once.index = x, torch.tensor([4, 2])
+    compute = lambda network, x: network(x).detach()  # noqa: E731
+    assert torch.equal(client.fixed("teacher", compute, x.clone()), expected)  # another batch
+    other = compute(client.models["teacher"], x + 1)[[4, 2]]
+    assert torch.equal(client.fixed("teacher", compute, x), other)

@@ -233,9 +233,19 @@ def test_keep_optimizer():
     rounds.play_round(fed, 2)
     assert fed.clients[0].optimizer is kept
     forgetful = played("solo", momentum=0.9, rounds=1)
-    first = forgetful.clients[0].optimizer
-    rounds.play_round(forgetful, 2)
-    assert forgetful.clients[0].optimizer is not first
+    assert all(c.optimizer is None for c in forgetful.clients)
+    for c in [*fed.clients, *forgetful.clients]:
+        assert all(p.grad is None for p in c.model.parameters())  # memory that nobody needs
+
+
+def test_the_loss_of_an_epoch_is_the_sum_of_float32_in_order():
+    drawn = torch.rand(1000, generator=torch.Generator().manual_seed(0)) ** 8 * 1e4
+    losses, sizes = list(drawn), [1 + i % 7 for i in range(1000)]
+    total = 0.0
+    for loss, size in zip(losses, sizes, strict=True):
+        total = total + loss * size
+    assert rounds.epoch_loss(losses, sizes) == float(total) / sum(sizes)
+    assert rounds.epoch_loss(losses[:1], sizes[:1]) == float(losses[0])
 
 
 def test_common_and_own_initialization():

@@ -92,12 +92,12 @@ class FCCL(PublicMethod):
     def labels_and_teachers(self, client, x, y, z):
         """Eq. 7, or what `teachers` leaves of it, for logits z of the client's own network."""
         if self.teachers == "both":  # steps 8-12
-            previous = teacher_logits(client.models["previous"], x)
-            pretrained = teacher_logits(client.models["pretrained"], x)
+            previous = client.fixed("previous", teacher_logits, x)
+            pretrained = client.fixed("pretrained", teacher_logits, x)
             return losses.dual_domain_loss(z, y, previous, pretrained, lambda_=self.lambda_loc)
         loss = losses.cross_entropy(z, y)  # step 8
         for role in TEACHERS[self.teachers]:  # step 9 or 10
-            teacher = teacher_logits(client.models[role], x)
+            teacher = client.fixed(role, teacher_logits, x)
             loss = loss + self.lambda_loc * losses.distillation(z, teacher)
         return loss
 

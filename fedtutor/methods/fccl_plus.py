@@ -123,8 +123,10 @@ class FCCLPlus(FCCL):
         memory = "kd" if kd_first else self.fntd
         if memory == "none":
             return loss
-        teacher = client.models[self.teacher]
-        z_teacher = teacher_logits(teacher, x, train=self.teacher_mode == "train")  # step 11
+        if self.teacher_mode == "train":  # step 11: the batch's own statistics
+            z_teacher = teacher_logits(client.models[self.teacher], x, train=True)
+        else:
+            z_teacher = client.fixed(self.teacher, teacher_logits, x)
         if memory == "kd":
             return loss + self.tau**2 * losses.distillation(z, z_teacher, tau=self.tau)  # Eq. 10
         distance, power = NON_TARGET[memory]

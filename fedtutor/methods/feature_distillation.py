@@ -25,5 +25,5 @@ class FeatureDistillation(KeepsReceived):
 
     def local_loss(self, client, x, y):
         h = client.model.features(x)
-        away = losses.feature_distillation(h, features_of(client.models["received"], x))
+        away = losses.feature_distillation(h, client.fixed("received", features_of, x))
         return losses.cross_entropy(client.model.classifier(h), y) + self.mu * away

@@ -54,7 +54,7 @@ class FedGKD(FedAvg):
         loss = losses.cross_entropy(z, y)
         if not client.state["taught"]:
             return loss
-        z_teacher = teacher_logits(client.models["teacher"], x)
+        z_teacher = client.fixed("teacher", teacher_logits, x)
         return loss + self.mu * losses.tempered_distillation(z, z_teacher, tau=self.tau)
 
     def aggregate(self, fed, clients):

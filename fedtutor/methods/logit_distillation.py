@@ -35,7 +35,7 @@ class LogitDistillation(KeepsReceived):
 
     def local_loss(self, client, x, y):
         z = client.model(x)
-        z_global = teacher_logits(client.models["received"], x)
+        z_global = client.fixed("received", teacher_logits, x)
         return losses.cross_entropy(z, y) + self.mu * losses.logit_distillation(
             z, z_global, tau=self.tau
         )

@@ -40,10 +40,10 @@ class MOON(KeepsReceived):
 
     def local_loss(self, client, x, y):
         h = client.model.features(x)
-        h_global = features_of(client.models["received"], x)
+        h_global = client.fixed("received", features_of, x)
         h_previous = h_global[None][:0]
         if client.state.get("trained"):
-            h_previous = features_of(client.models["previous"], x)[None]
+            h_previous = client.fixed("previous", features_of, x)[None]
         contrast = losses.model_contrastive(h, h_global, h_previous, tau=self.tau)
         return losses.cross_entropy(client.model.classifier(h), y) + self.mu * contrast
 
