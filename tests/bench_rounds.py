@@ -2,8 +2,9 @@
 
     python tests/bench_rounds.py                               # a table; not a test
     python tests/bench_rounds.py --workload lenet --repeats 5 --json out.json
-    python tests/bench_rounds.py --json data/speed.json        # everything
-    python tests/bench_rounds.py --readme                      # data/speed.json into README.md
+    python tests/bench_rounds.py --device cpu --json data/speed.json
+    python tests/bench_rounds.py --device cuda --threads 1 --json data/speed-gpu.json
+    python tests/bench_rounds.py --readme                      # both files into README.md
 
 Contestants take turns in one process, in another order each time; the table has medians.
 
@@ -12,7 +13,11 @@ Contestants take turns in one process, in another order each time; the table has
 - tensors: the same with a DataLoader over images that were normalized beforehand.
 - floor: no federation. One network, batches that are ready, forward, backward, optimizer step.
 - passes: the floor without the optimizer's step.
+- apart: the floor with a network and an optimizer for each client.
 - ours: `rounds.play_round` of FedAvg.
+- streams, captured: two ideas for a GPU, played only there; see `bench_gpu.py`.
+
+With one thread on a CPU, a second run tells how long each part of a round takes.
 """
 
 import argparse
@@ -22,17 +27,22 @@ import platform
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from inspect import isgeneratorfunction
 from multiprocessing import get_context
 from pathlib import Path
+from unittest.mock import patch
 
+import bench_gpu
 import torch
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 from torchvision import transforms
 
-from fedtutor import datasets, methods, models, rounds, scenarios
+from fedtutor import datasets, methods, models, optimizers, rounds, scenarios
 from fedtutor.evidence import environment
 from fedtutor.federation import Federation, cut
 from fedtutor.losses import cross_entropy
@@ -41,7 +51,8 @@ from fedtutor.scenarios import ClientData, Scenario
 from fedtutor.settings import Settings
 from fedtutor.storage import ROOT, load_json, save_json, write_atomically
 
-SPEED, FAULTS = ROOT / "data" / "speed.json", ROOT / "data" / "faults.json"
+SPEED = ROOT / "data" / "speed.json", ROOT / "data" / "speed-gpu.json"
+FAULTS = ROOT / "data" / "faults.json"
 BEGIN = "<!-- made by: python tests/bench_rounds.py --readme -->"
 WARM = 1  # rounds before the clock starts
 
@@ -93,6 +104,7 @@ WORKLOADS = {
                         mnist(num_clients=100, private_size=4000)),
 }  # fmt: skip
 MAIN = ("lenet", "many", "convnet")
+SMALL = ("lenet", "many")  # where the network does not hide everything else
 
 
 # --- contestants: each returns a function that plays one round
@@ -164,20 +176,21 @@ def naive(work: Workload, device, threads: int, *, tensors: bool = False, worker
     return _with_threads(play, threads)
 
 
-def floor(work: Workload, device, threads: int, *, step: bool = True) -> Callable:
+def floor(work: Workload, device, threads: int, *, step: bool = True, apart: bool = False):
     fed = work.federation(device=device)
-    network, s = _network(fed).train(), fed.settings
-    optimizer = _optimizer(network, s)
-    ready = [(fed.scenario.normalize(c.data.x[index]), c.data.y[index])
-             for c in fed.clients for _ in range(s.local_epochs)
+    s = fed.settings
+    networks = [_network(fed).train() for _ in (fed.clients if apart else [None])]
+    steppers = [_optimizer(network, s) for network in networks]
+    ready = [(k if apart else 0, fed.scenario.normalize(c.data.x[index]), c.data.y[index])
+             for k, c in enumerate(fed.clients) for _ in range(s.local_epochs)
              for index in cut(torch.arange(len(c.data), device=device), s.batch_size)]  # fmt: skip
 
     def play():
-        for x, y in ready:
-            optimizer.zero_grad()
-            cross_entropy(network(x), y).backward()
+        for k, x, y in ready:
+            steppers[k].zero_grad()
+            cross_entropy(networks[k](x), y).backward()
             if step:
-                optimizer.step()
+                steppers[k].step()
 
     play.steps = len(ready)
     return _with_threads(play, threads)
@@ -214,7 +227,11 @@ CONTESTANTS = {
     "ours": ours,
     "floor": floor,
     "passes": lambda *given: floor(*given, step=False),
+    "apart": lambda *given: floor(*given, apart=True),
+    "streams": bench_gpu.streams,
+    "captured": bench_gpu.captured,
 }
+GPU_ONLY = ("streams", "captured")
 
 
 # --- the clock
@@ -239,6 +256,68 @@ def measure(work: Workload, *, device: str, threads: int, repeats: int, names: S
                 times[name]["wall"].append(round(time.perf_counter() - wall, 6))
                 times[name]["cpu"].append(round(time.process_time() - cpu, 6))
     return times
+
+
+# What is timed: its name, where it lies. The rest is what is left of the round.
+PARTS = (
+    ("forward", models.Network, "forward"), ("backward", torch.Tensor, "backward"),
+    ("step", torch.optim.SGD, "step"), ("step", torch.optim.Adam, "step"),
+    ("step", optimizers.Optimizer, "step"), ("new optimizers", rounds, "new_optimizer"),
+    ("images", rounds, "loaded"), ("begin", Federation, "begin_round"),
+    ("download", methods.METHODS["fedavg"], "collaborate"),
+    ("average", methods.METHODS["fedavg"], "aggregate"),
+)  # fmt: skip
+
+
+def parts(work: Workload, *, repeats: int) -> dict[str, dict[str, float]]:
+    """Contestant -> part -> median seconds per round, of ours and the floor; CPU, one thread."""
+    _pin(1)
+    plays = {name: CONTESTANTS[name](work, "cpu", 1) for name in ("ours", "floor")}
+    found = {name: [] for name in plays}
+    spent = Counter()
+    with ExitStack() as stack:
+        for name, owner, attribute in PARTS:
+            stack.enter_context(
+                patch.object(owner, attribute, _timed(getattr(owner, attribute), name, spent))
+            )
+        for turn in range(WARM + repeats):
+            for name in list(plays) if turn % 2 else list(plays)[::-1]:
+                spent.clear()
+                start = time.perf_counter()
+                plays[name]()
+                rest = time.perf_counter() - start - sum(spent.values())
+                if turn >= WARM:
+                    found[name].append({**spent, "rest": rest})
+    return {name: {part: round(statistics.median(r[part] for r in rows), 6) for part in rows[0]}
+            for name, rows in found.items()}  # fmt: skip
+
+
+def _timed(function: Callable, name: str, spent: Counter) -> Callable:
+    """`function`, whose time is added to `spent[name]`; of a generator, the time in its turns."""
+
+    def call(*args, **kwargs):
+        start = time.perf_counter()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            spent[name] += time.perf_counter() - start
+
+    def turns(*args, **kwargs):
+        values = function(*args, **kwargs)
+        while (value := following(values)) is not END:
+            yield value
+
+    def following(values):
+        start = time.perf_counter()
+        try:
+            return next(values, END)
+        finally:
+            spent[name] += time.perf_counter() - start
+
+    return turns if isgeneratorfunction(function) else call
+
+
+END = object()
 
 
 def several(work: Workload, *, at_once: int, seconds: float = 8.0) -> float:
@@ -291,12 +370,16 @@ def record(options) -> dict:
     for key in options.workload:
         for device in options.device:
             for threads in options.threads:
-                repeats = options.repeats or {"convnet": 5}.get(key, 15)
-                names = [n for n in CONTESTANTS if key in MAIN or n in ("ours", "floor")]
+                repeats = options.repeats or {"convnet": 3}.get(key, 15)
+                names = [n for n in CONTESTANTS if (key in MAIN or n in ("ours", "floor"))
+                         and (key in SMALL or n != "apart")
+                         and (device == "cuda" or n not in GPU_ONLY)]  # fmt: skip
                 times = measure(WORKLOADS[key], device=device, threads=threads, repeats=repeats,
                                 names=names)  # fmt: skip
                 row = {"workload": key, "title": WORKLOADS[key].title, "device": device,
                        "threads": threads, "times": times}  # fmt: skip
+                if device == "cpu" and threads == 1 and key in SMALL:
+                    row["parts"] = parts(WORKLOADS[key], repeats=repeats)
                 rows.append(row)
                 print(f"{key}, {device}, threads {threads}: {words(row)}", flush=True)
     found = {"rows": rows, "machine": machine(), "at_once": []}
@@ -356,10 +439,10 @@ def words(row: dict) -> str:
 # --- README
 
 
-def readme_part(found: dict, killed: dict) -> str:
+def speed_part(found: dict) -> str:
     """Markdown: a line per workload, device and threads; then what does not fit into the table.
 
-    `found` is what `record` returned here, `killed` what it returned in faults.py.
+    `found` is what `record` returned.
     """
     lines = ["| a round of | threads | naive | tensors | floor | ours | naive / ours | "
              "tensors / ours | ours / floor |", "| --- " * 9 + "|"]  # fmt: skip
@@ -373,6 +456,13 @@ def readme_part(found: dict, killed: dict) -> str:
     if (each := per_image(found)) is not None:
         words = "In processor time, with 4,000 images dealt evenly, an image costs with 100 clients"
         lines += ["", f"{words} {each:.2f} times what it costs with 10 (one thread)."]
+    lines += profile_part([row for row in found["rows"] if "parts" in row])
+    for row in [row for row in found["rows"] if row["device"] == "cuda"]:
+        gains = [f"{name} {ratio(row, 'ours', name):.2f}" for name in GPU_ONLY
+                 if name in row["times"]]  # fmt: skip
+        if gains:
+            lines += ["", f"{row['title']}, GPU, {row['threads']} threads: times faster than ours, "
+                          f"of two ideas that are not built in: {', '.join(gains)}."]  # fmt: skip
     for one in found["at_once"]:
         if one["runs"] > 1:
             alone = next(o for o in found["at_once"] if o["workload"] == one["workload"])
@@ -385,11 +475,33 @@ def readme_part(found: dict, killed: dict) -> str:
     lines += ["", f"Medians of rounds that took turns in one process; {chips}, Python "
                   f"{about['python']}, PyTorch {about['torch']}, {about['platform']}, load "
                   f"{about['load']:.1f} when it began."]  # fmt: skip
-    places = ", ".join(f"{count} in {place}" for place, count in sorted(killed["places"].items()))
-    lines += ["", f"Killed {killed['kills']} times at seeded moments ({places}), resumed "
-                  f"{killed['resumed']} times, results with other bits: "
-                  f"{killed['differences']}."]  # fmt: skip
     return "\n".join(lines)
+
+
+def killed_part(killed: dict) -> str:
+    """What `record` in faults.py returned, in a sentence."""
+    places = ", ".join(f"{count} in {place}" for place, count in sorted(killed["places"].items()))
+    return (f"Killed {killed['kills']} times at seeded moments ({places}), resumed "
+            f"{killed['resumed']} times, results with other bits: "
+            f"{killed['differences']}.")  # fmt: skip
+
+
+def profile_part(rows: Sequence[dict]) -> list[str]:
+    """Where the milliseconds of a round go, ours and the floor's, and what own networks cost."""
+    if not rows:
+        return []
+    names = [*dict.fromkeys(name for name, _, _ in PARTS), "rest"]
+    lines = ["", "Where a round's milliseconds go (one thread, rounds of their own):", "",
+             f"| a round of | {' | '.join(names)} |",
+             "| --- " * (len(names) + 1) + "|"]  # fmt: skip
+    short = {row["workload"]: ", ".join(row["title"].split(", ")[:2]) for row in rows}
+    for row in rows:
+        for who, spent in row["parts"].items():
+            cells = [f"{1000 * spent[n]:.1f}" if n in spent else "" for n in names]
+            lines.append(f"| {short[row['workload']]}: {who} | {' | '.join(cells)} |")
+    told = "; ".join(f"{short[r['workload']]}: {ratio(r, 'apart', 'floor'):.2f}" for r in rows)
+    return [*lines, "", "With a network and an optimizer for each client the floor takes so many "
+                        f"times its time: {told}."]  # fmt: skip
 
 
 def per_image(found: dict) -> float | None:
@@ -404,8 +516,9 @@ def per_image(found: dict) -> float | None:
 
 
 def with_measured(text: str) -> str:
-    """README.md's `text` with what data/speed.json and data/faults.json say."""
-    return with_part(text, readme_part(load_json(SPEED), load_json(FAULTS)), begin=BEGIN)
+    """README.md's `text` with what the files say that are there."""
+    found = [speed_part(load_json(path)) for path in SPEED if path.exists()]
+    return with_part(text, "\n\n".join([*found, killed_part(load_json(FAULTS))]), begin=BEGIN)
 
 
 def update_readme(path: Path = ROOT / "README.md") -> bool:
@@ -423,7 +536,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     here = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
     parser.add_argument("--device", nargs="+", choices=("cpu", "cuda"), default=here)
-    parser.add_argument("--repeats", type=int, help="default 15, ConvNet 5")
+    parser.add_argument("--repeats", type=int, help="default 15, ConvNet 3")
     parser.add_argument("--json", type=Path, help="write what was measured there")
     parser.add_argument("--readme", action="store_true", help="data/*.json into README.md")
     options = parser.parse_args(arguments)

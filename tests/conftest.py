@@ -98,11 +98,11 @@ def settings(**changes) -> Settings:
 
 
 def federation(method="fedavg", *, scenario=None, seed=0, threads=1, artifacts=None,
-               parameters=None, **changes) -> Federation:  # fmt: skip
+               parameters=None, device="cpu", **changes) -> Federation:  # fmt: skip
     built = make(method, **(parameters or {})) if isinstance(method, str) else method
     return Federation(
         scenario or tiny_scenario(), built, settings(**changes), seed=seed, threads=threads,
-        artifacts=artifacts,
+        artifacts=artifacts, device=device,
     )  # fmt: skip
 
 

@@ -1,5 +1,9 @@
 """The benchmark compares loops that do the same work, and the README says what it measured."""
 
+from collections import Counter
+from unittest.mock import patch
+
+import bench_gpu
 import bench_rounds as bench
 import pytest
 import torch
@@ -32,6 +36,73 @@ def test_the_floor_makes_as_many_steps():
     ours, floor = bench.ours(work, "cpu", 1), bench.floor(work, "cpu", 1)
     ours()
     assert sum(client.steps for client in ours.fed.clients) == floor.steps > 20
+
+
+def test_the_floor_with_own_networks_trains_each_of_them():
+    work = small(batch_size=20)
+    apart, floor = bench.floor(work, "cpu", 1, apart=True), bench.floor(work, "cpu", 1)
+    assert apart.steps == floor.steps
+    moved = Counter()
+    real = torch.optim.SGD.step
+
+    def step(self):
+        moved[id(self)] += 1
+        return real(self)
+
+    with patch.object(torch.optim.SGD, "step", step):
+        apart()
+        assert len(moved) == 3 and sum(moved.values()) == apart.steps
+        moved.clear()
+        floor()
+        assert len(moved) == 1 and sum(moved.values()) == apart.steps
+
+
+@pytest.mark.parametrize("changes", [
+    {}, {"local_epochs": 2, "weight_decay": 1e-3}, {"momentum": 0.0},
+    {"optimizer": "adam", "lr": 1e-3, "momentum": 0.0},
+], ids=["sgd", "decay", "plain", "adam"])  # fmt: skip
+def test_a_step_on_tensors_that_keep_their_place_is_a_step_of_ours(changes):
+    """What the GPU captures, called instead of replayed: SGD has equal bits, Adam close ones."""
+    work = small(**{"batch_size": 16, **changes})
+    theirs, ours = bench_gpu.captured(work, "cpu", 1), bench.ours(work, "cpu", 1)
+    before = {n: v.clone() for n, v in ours.fed.server.model.state_dict().items()}
+    for _ in range(2):
+        theirs()
+        ours()
+    expected = ours.fed.server.model.state_dict()
+    for name, value in theirs.fed.server.model.state_dict().items():
+        assert not torch.equal(value, before[name]), name
+        if "optimizer" in changes:
+            assert torch.allclose(value, expected[name], atol=1e-5), name
+        else:
+            assert torch.equal(value, expected[name]), name
+
+
+def test_the_parts_of_a_round_are_all_of_it():
+    clock = iter(range(0, 10**6, 3))
+    with patch.object(bench.time, "perf_counter", lambda: float(next(clock))):
+        found = bench.parts(small(batch_size=20), repeats=2)
+    floor, ours = found["floor"], found["ours"]
+    assert set(floor) == {"forward", "backward", "step", "rest"}
+    assert set(ours) == {name for name, _, _ in bench.PARTS} | {"rest"}
+    steps = bench.floor(small(batch_size=20), "cpu", 1).steps
+    # the clock goes on by 3 at each look, so a call that looks at nothing else takes 3
+    assert ours["forward"] == floor["forward"] == ours["step"] == floor["step"] == 3 * steps
+    assert ours["new optimizers"] == 3 * 3 and ours["download"] == ours["average"] == 3
+    assert floor["rest"] == 3 * (1 + 3 * steps)
+
+
+def test_a_generator_is_timed_in_its_own_turns_only():
+    clock, spent = iter(range(100)), Counter()
+
+    def numbers():
+        yield 1
+        yield 2
+
+    with patch.object(bench.time, "perf_counter", lambda: float(next(clock))):
+        for _ in bench._timed(numbers, "numbers", spent)():
+            next(clock)  # what the caller does costs one
+    assert spent == {"numbers": 3}  # three turns, the last of which finds the end
 
 
 def test_everybody_has_a_turn_in_changing_order(monkeypatch):
@@ -68,9 +139,31 @@ def test_ratios_by_hand():
 def test_the_readme_says_what_was_measured():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert text == bench.with_measured(text), (
-        "README.md is not data/speed.json and data/faults.json; "
+        "README.md is not what data/speed*.json and data/faults.json say; "
         "run python tests/bench_rounds.py --readme"
     )
+
+
+def test_the_page_names_the_gpu_and_what_was_tried_there():
+    def row(key, device, **extra):
+        walls = {"naive": 0.4, "tensors": 0.3, "ours": 0.2, "floor": 0.1, "apart": 0.11, **extra}
+        times = {name: {"wall": [t, t], "cpu": [t, t]} for name, t in walls.items()}
+        return {"workload": key, "title": bench.WORKLOADS[key].title, "device": device,
+                "threads": 1, "times": times}  # fmt: skip
+
+    about = {"cpu": "C", "cores": 16, "gpu": "G", "python": "3", "torch": "2", "platform": "L",
+             "load": 0.0}  # fmt: skip
+    cpu = {**row("lenet", "cpu"), "parts": {"ours": {"forward": 0.0123, "images": 0.001},
+                                            "floor": {"forward": 0.01}}}  # fmt: skip
+    text = bench.speed_part({
+        "rows": [cpu, row("many", "cuda", streams=0.16, captured=0.05)], "machine": about,
+        "at_once": [{"workload": "many", "runs": n, "rounds_per_second": r}
+                    for n, r in ((1, 5.0), (4, 15.0))],
+    })  # fmt: skip
+    assert "LeNet5, 10 clients: ours | 12.3 | " in text and "| 1, GPU | 400 ms |" in text
+    assert "LeNet5, 10 clients: 1.10." in text and "C, 16 cores, G, Python 3" in text
+    assert "not built in: streams 1.25, captured 4.00." in text
+    assert "4 runs at once on the GPU play 3.0 times as many rounds" in text
 
 
 def test_what_was_killed_came_back():
