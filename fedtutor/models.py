@@ -81,32 +81,33 @@ class Network(nn.Module):
 
     def state_dict(self, *args, **kwargs):
         """As in PyTorch, without what it looks up for every layer on the way."""
-        if args or kwargs or not self._plain:
-            return super().state_dict(*args, **kwargs)
-        return {
-            prefix + name: value.detach()
-            for prefix, layer in layers_of(self)
-            for held in (layer._parameters, layer._buffers)
-            for name, value in held.items()
-            if value is not None
-        }
+        held = None if args or kwargs else self._held()
+        return super().state_dict(*args, **kwargs) if held is None else held
 
     @torch.no_grad()
     def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
         """As in PyTorch, and in one go where names and shapes are the same."""
-        own = self.state_dict()
-        same = own.keys() == state_dict.keys() and all(
-            own[name].shape == value.shape for name, value in state_dict.items()
-        )
-        if assign or not same or not self._plain:
+        own = None if assign else self._held()
+        if own is None or own.keys() != state_dict.keys():
             return super().load_state_dict(state_dict, strict=strict, assign=assign)
-        torch._foreach_copy_(list(own.values()), [state_dict[name] for name in own])
+        new = [state_dict[name] for name in own]
+        if any(old.shape != value.shape for old, value in zip(own.values(), new, strict=True)):
+            return super().load_state_dict(state_dict, strict=strict)
+        torch._foreach_copy_(list(own.values()), new)
         return torch.nn.modules.module._IncompatibleKeys([], [])
 
-    @property
-    def _plain(self) -> bool:
-        """Whether no layer has rules of its own for what is saved and loaded."""
-        return not any(getattr(layer, rule) for _, layer in layers_of(self) for rule in SAVING)
+    def _held(self) -> dict[str, Tensor] | None:
+        """All weights and buffers; None where a layer has rules of its own for what is saved."""
+        found = {}
+        for prefix, layer in layers_of(self):
+            kept = layer.__dict__
+            if any(kept[rule] for rule in SAVING):
+                return None
+            for held in (kept["_parameters"], kept["_buffers"]):
+                for name, value in held.items():
+                    if value is not None:
+                        found[prefix + name] = value.detach()
+        return found
 
 
 def layers_of(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]]:

@@ -104,6 +104,7 @@ WORKLOADS = {
                         mnist(num_clients=100, private_size=4000)),
 }  # fmt: skip
 MAIN = ("lenet", "many", "convnet")
+EVEN = ("even10", "even100")
 SMALL = ("lenet", "many")  # where the network does not hide everything else
 
 
@@ -258,6 +259,20 @@ def measure(work: Workload, *, device: str, threads: int, repeats: int, names: S
     return times
 
 
+def even(repeats: int) -> dict[str, list[float]]:
+    """Processor seconds per round of ours, 4,000 images with 10 and with 100 clients in turns."""
+    _pin(1)
+    plays = {key: ours(WORKLOADS[key], "cpu", 1) for key in EVEN}
+    times = {key: [] for key in EVEN}
+    for turn in range(WARM + repeats):
+        for key in EVEN if turn % 2 else EVEN[::-1]:
+            start = time.process_time()
+            plays[key]()
+            if turn >= WARM:
+                times[key].append(round(time.process_time() - start, 6))
+    return times
+
+
 # What is timed: its name, where it lies. The rest is what is left of the round.
 PARTS = (
     ("forward", models.Network, "forward"), ("backward", torch.Tensor, "backward"),
@@ -270,9 +285,14 @@ PARTS = (
 
 
 def parts(work: Workload, *, repeats: int) -> dict[str, dict[str, float]]:
-    """Contestant -> part -> median seconds per round, of ours and the floor; CPU, one thread."""
+    """Contestant -> part -> median seconds per round; CPU, one thread.
+
+    Of ours, the floor, and ours where nobody trains: what a client costs beside its training, done
+    again and again while caches hold nothing else.
+    """
     _pin(1)
-    plays = {name: CONTESTANTS[name](work, "cpu", 1) for name in ("ours", "floor")}
+    plays = {"ours": ours(work, "cpu", 1), "floor": floor(work, "cpu", 1),
+             "nobody trains": untrained(work)}  # fmt: skip
     found = {name: [] for name in plays}
     spent = Counter()
     with ExitStack() as stack:
@@ -290,6 +310,29 @@ def parts(work: Workload, *, repeats: int) -> dict[str, dict[str, float]]:
                     found[name].append({**spent, "rest": rest})
     return {name: {part: round(statistics.median(r[part] for r in rows), 6) for part in rows[0]}
             for name, rows in found.items()}  # fmt: skip
+
+
+class Nothing:
+    """A loss that asks for no gradient."""
+
+    def backward(self) -> None:
+        pass
+
+    def detach(self) -> torch.Tensor:
+        return torch.zeros(())
+
+
+def untrained(work: Workload) -> Callable:
+    """A round of ours without forward, backward and optimizer steps; one thread."""
+    play = ours(work, "cpu", 1)
+    play.fed.method.local_loss = lambda client, x, y: Nothing()
+
+    def still():
+        with patch.object(optimizers.Optimizer, "step", lambda self: None):
+            play()
+
+    still.fed = play.fed
+    return still
 
 
 def _timed(function: Callable, name: str, spent: Counter) -> Callable:
@@ -368,11 +411,10 @@ def record(options) -> dict:
     """Everything that was measured, ready for JSON."""
     rows = []
     for key in options.workload:
-        for device in options.device:
+        for device in options.device if key in MAIN else ():
             for threads in options.threads:
                 repeats = options.repeats or {"convnet": 3}.get(key, 15)
-                names = [n for n in CONTESTANTS if (key in MAIN or n in ("ours", "floor"))
-                         and (key in SMALL or n != "apart")
+                names = [n for n in CONTESTANTS if (key in SMALL or n != "apart")
                          and (device == "cuda" or n not in GPU_ONLY)]  # fmt: skip
                 times = measure(WORKLOADS[key], device=device, threads=threads, repeats=repeats,
                                 names=names)  # fmt: skip
@@ -383,6 +425,8 @@ def record(options) -> dict:
                 rows.append(row)
                 print(f"{key}, {device}, threads {threads}: {words(row)}", flush=True)
     found = {"rows": rows, "machine": machine(), "at_once": []}
+    if "cpu" in options.device and 1 in options.threads and {*EVEN} <= {*options.workload}:
+        found["even"] = even(options.repeats or 15)
     if "cuda" in options.device:
         for key in [k for k in options.workload if k in MAIN]:
             for count in (1, 2, 4, 8):
@@ -505,14 +549,11 @@ def profile_part(rows: Sequence[dict]) -> list[str]:
 
 
 def per_image(found: dict) -> float | None:
-    """Processor time per image, 100 equal clients by 10; None if not measured."""
-    rows = {row["workload"]: row for row in found["rows"]
-            if row["device"] == "cpu" and row["threads"] == 1}  # fmt: skip
-    if not {"even10", "even100"} <= rows.keys():
+    """Processor time of an image with 100 equal clients by that with 10; None if not measured."""
+    if "even" not in found:
         return None
-    ten, hundred = (statistics.median(rows[key]["times"]["ours"]["cpu"])
-                    for key in ("even10", "even100"))  # fmt: skip
-    return hundred / ten
+    pairs = zip(found["even"]["even100"], found["even"]["even10"], strict=True)
+    return statistics.median(hundred / ten for hundred, ten in pairs)
 
 
 def with_measured(text: str) -> str:

@@ -82,7 +82,7 @@ def test_the_parts_of_a_round_are_all_of_it():
     clock = iter(range(0, 10**6, 3))
     with patch.object(bench.time, "perf_counter", lambda: float(next(clock))):
         found = bench.parts(small(batch_size=20), repeats=2)
-    floor, ours = found["floor"], found["ours"]
+    floor, ours, idle = found["floor"], found["ours"], found["nobody trains"]
     assert set(floor) == {"forward", "backward", "step", "rest"}
     assert set(ours) == {name for name, _, _ in bench.PARTS} | {"rest"}
     steps = bench.floor(small(batch_size=20), "cpu", 1).steps
@@ -90,6 +90,31 @@ def test_the_parts_of_a_round_are_all_of_it():
     assert ours["forward"] == floor["forward"] == ours["step"] == floor["step"] == 3 * steps
     assert ours["new optimizers"] == 3 * 3 and ours["download"] == ours["average"] == 3
     assert floor["rest"] == 3 * (1 + 3 * steps)
+    assert set(ours) - set(idle) == {"forward", "backward", "step"}
+    assert all(idle[name] == ours[name] for name in set(idle) - {"rest"})
+
+
+def test_where_nobody_trains_everything_else_happens():
+    play = bench.untrained(small(batch_size=20))
+    play()
+    clients, server = play.fed.clients, play.fed.server
+    steps = bench.floor(small(batch_size=20), "cpu", 1).steps
+    assert sum(client.steps for client in clients) == steps
+    assert play.fed.history["loss"][0]["values"] == [0.0] * len(clients)
+    for name, value in server.model.state_dict().items():
+        mean = sum(c.model.state_dict()[name] for c in clients) / len(clients)
+        assert torch.allclose(value, mean) and value.abs().max() > 0, name
+
+
+def test_what_an_image_costs_is_measured_in_turns(monkeypatch):
+    monkeypatch.setattr(bench, "_pin", lambda threads: None)
+    turns = []
+    monkeypatch.setattr(bench, "ours", lambda work, *_: lambda: turns.append(work.title[8:11]))
+    found = bench.even(2)
+    assert turns == ["100", "10 ", "10 ", "100", "100", "10 "]
+    assert {len(times) for times in found.values()} == {2}
+    assert bench.per_image({"even": {"even10": [1.0, 2.0, 4.0], "even100": [1.0, 3.0, 8.0]}}) == 1.5
+    assert bench.per_image({}) is None
 
 
 def test_a_generator_is_timed_in_its_own_turns_only():

@@ -34,11 +34,11 @@ def ready(name, **options):
 
 
 @every_method
-def test_same_bits_with_another_global_seed(name):
+def test_same_bits_with_two_threads_and_with_another_global_seed(name):
     weights = []
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        fed = ready(name)
+    for threads in (1, 2):
+        torch.manual_seed(threads)
+        fed = ready(name, threads=threads)
         run(fed)
         weights.append(weights_of(fed))
     assert_same_bits(*weights)

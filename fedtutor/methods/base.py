@@ -19,7 +19,8 @@ class Method:
     """One round calls, in this order: select, collaborate, the local update, aggregate.
 
     `fed` is the federation (`rounds.py`): clients, server, channel, public images. `client` has
-    `id`, `domain`, `data`, `models`, `model`, `optimizer`, `state`, `steps`, `generator(purpose)`.
+    `id`, `domain`, `data`, `models`, `model`, `optimizer`, `state`, `steps`, `generator(purpose)`,
+    and `fixed(role, compute, x)` for a teacher that stays as it is while the client trains.
     Tensors and plain values that a method keeps go to `client.state` and `fed.server.state`,
     networks to `client.models` and `fed.server.models`: all of it is in every checkpoint, except
     the networks that `remade` names.
