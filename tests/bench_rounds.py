@@ -540,7 +540,8 @@ def profile_part(rows: Sequence[dict]) -> list[str]:
              "| --- " * (len(names) + 1) + "|"]  # fmt: skip
     short = {row["workload"]: ", ".join(row["title"].split(", ")[:2]) for row in rows}
     for row in rows:
-        for who, spent in row["parts"].items():
+        for who in ("floor", "ours", "nobody trains"):
+            spent = row["parts"][who]
             cells = [f"{1000 * spent[n]:.1f}" if n in spent else "" for n in names]
             lines.append(f"| {short[row['workload']]}: {who} | {' | '.join(cells)} |")
     told = "; ".join(f"{short[r['workload']]}: {ratio(r, 'apart', 'floor'):.2f}" for r in rows)

@@ -179,7 +179,8 @@ def test_the_page_names_the_gpu_and_what_was_tried_there():
     about = {"cpu": "C", "cores": 16, "gpu": "G", "python": "3", "torch": "2", "platform": "L",
              "load": 0.0}  # fmt: skip
     cpu = {**row("lenet", "cpu"), "parts": {"ours": {"forward": 0.0123, "images": 0.001},
-                                            "floor": {"forward": 0.01}}}  # fmt: skip
+                                            "floor": {"forward": 0.01},
+                                            "nobody trains": {"images": 0.001}}}  # fmt: skip
     text = bench.speed_part({
         "rows": [cpu, row("many", "cuda", streams=0.16, captured=0.05)], "machine": about,
         "at_once": [{"workload": "many", "runs": n, "rounds_per_second": r}

@@ -219,6 +219,33 @@ def test_bars_show_mean_spread_and_every_seed():
     assert axes.get_title(loc="left") == "mnist" and "2 seeds" in _caption(figure)
 
 
+def test_bars_may_begin_at_chance():
+    def limits(*seeds):
+        figure = figures.bars({"fccl": {"AUC": list(seeds)}}, title="Near chance", start=0.5)
+        axes = figure.axes[0]
+        bar = axes.patches[0]
+        assert bar.get_x() == pytest.approx(50)
+        assert bar.get_x() + bar.get_width() == pytest.approx(100 * np.mean(seeds))
+        return axes.get_xlim()
+
+    low, high = limits(0.55, 0.65)
+    assert low == 50 and 65 < high < 80
+    low, high = limits(0.40, 0.44)
+    assert 0 < low <= 40 and 50 < high < 60
+
+
+def test_who_is_not_named_is_gray_and_counted_in_the_caption():
+    values = {m: ([1e6], [0.5]) for m in figures.METHOD_STYLE}
+    values |= {"fedavg": ([1e5], [0.7]), "mine": ([1e7], [0.2])}
+    figure = figures.accuracy_against_bytes(values, title="Two are named", named=["fedavg", "mine"])
+    assert {t.get_text() for t in _with_id(figure, "direct label")} == {"FedAvg", "mine"}
+    others = _with_id(figure, "other")
+    assert len(others) == len(values) - 2 and not figure.legends
+    assert f"{len(others)} other methods" in _caption(figure)
+    plain = figures.accuracy_against_bytes(values, title="All are named", named=list(values))
+    assert not _with_id(plain, "other") and "other methods" not in _caption(plain)
+
+
 def test_bytes_have_human_units_and_a_place_for_nothing(made):
     axes = made["accuracy_against_bytes"].axes[0]
     ticks = [t.get_text() for t in axes.get_xticklabels()]

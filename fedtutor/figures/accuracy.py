@@ -4,7 +4,7 @@ Accuracies come in as shares between 0 and 1 and are shown in percent. A spread 
 sample standard deviation over seeds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from matplotlib.colors import to_rgb
@@ -145,11 +145,13 @@ def bars(
     title: str,
     xlabel: str = ACCURACY,
     share: bool = True,
+    start: float = 0.0,
     styles: Mapping[str, Style] | None = None,
 ) -> Figure:
     """One panel per domain, one bar per method, a dot per seed, whiskers of one sd.
 
     values: method -> domain -> [seeds]. Every method needs every domain. `share` as in `curves`.
+    Bars begin at `start`, in the units of `values`: chance, for instance.
     """
     values = mapping(values, where="bars")
     looks = looks_of(values, styles, where="bars")
@@ -162,7 +164,8 @@ def bars(
     row_height = max(0.21, min(0.36, 2.2 / len(order)))
     figure = canvas(title, height=1.4 + row_height * len(order))
     panels = figure.subplots(1, len(domains), sharex=True, sharey=True, squeeze=False)[0]
-    counts, top = [], 100.0 if share else 0.0
+    start = 100 * start if share else start
+    counts, low, top = [], start, 100.0 if share and not start else start
     for axes, domain in zip(panels, domains, strict=True):
         for row, (name, look) in enumerate(looks.items()):
             seeds = numbers(values[name][domain], 1, where=f"bars, {name}, {domain}", share=share)
@@ -171,7 +174,8 @@ def bars(
             seeds = seeds * (100 if share else 1)
             mean, sd = seeds.mean(), float(sample_sd(seeds))
             fill_color = look.color if look.strong else _paler(look.color)
-            axes.barh(row, mean, height=0.7, color=fill_color, edgecolor=look.color, lw=1)
+            axes.barh(row, mean - start, left=start, height=0.7, color=fill_color,
+                      edgecolor=look.color, lw=1)  # fmt: skip
             if len(seeds) > 1:
                 axes.errorbar(mean, row, xerr=sd, color=INK, lw=1.2, capsize=2.5, zorder=3)
                 offsets = row + np.linspace(-0.18, 0.18, len(seeds))
@@ -182,13 +186,15 @@ def bars(
                           xytext=(5, 0), textcoords="offset points",
                           va="center_baseline")  # fmt: skip
             counts.append(len(seeds))
-            top = max(top, end)
+            low, top = min(low, mean - sd, seeds.min()), max(top, end)
         axes.set_title(domain)
         axes.grid(axis="x")
         axes.grid(visible=False, axis="y")
-        axes.axvline(0, color=QUIET, lw=1)
-    panels[0].set_xlim(0, (top or 1) * (1 + 0.075 * len(domains)))  # room for the numbers
-    if share:
+        axes.axvline(start, color=QUIET, lw=1)
+    low = max(0.0, low) if start else 0.0
+    room = 1 + 0.075 * len(domains)  # for the numbers
+    panels[0].set_xlim(low, low + ((top - low) or 1) * room)
+    if share and not start:
         panels[0].set_xticks([0, 50, 100])
     else:
         panels[0].xaxis.set_major_locator(MaxNLocator(3))
@@ -262,11 +268,12 @@ def accuracy_against_bytes(
     title: str,
     xlabel: str = "bytes sent in the whole run, lower is better",
     limits: tuple[float, float] | None = None,
+    named: Collection[str] | None = None,
 ) -> Figure:
     """What accuracy costs: one point per method, a small dot per seed, logarithmic bytes.
 
     values: method -> (bytes [seeds], accuracy [seeds]). Methods that send nothing stand left of
-    the axis proper, above "nothing".
+    the axis proper, above "nothing". With `named`, all other methods are gray points without name.
     """
     data, where = {}, "accuracy_against_bytes"
     for name, pair in mapping(values, where=where).items():
@@ -286,11 +293,16 @@ def accuracy_against_bytes(
 
     figure = canvas(title, height=3.9)
     axes = figure.subplots()
-    points = []
+    points, others = [], 0
     for name in method_order(data):
         look, (sent, share) = method_style(name), data[name]
         sent = np.where(sent == 0, nothing, sent)
         middle, mean = np.exp(np.log(sent).mean()), share.mean()
+        if named is not None and name not in named:
+            axes.plot(middle, mean, ls="", marker="o", ms=6, mew=0, color=QUIET, alpha=0.35,
+                      gid="other")  # fmt: skip
+            others += 1
+            continue
         if len(share) > 1:
             axes.plot(sent, share, ls="", marker="o", ms=3.2, color=look.color, alpha=0.6)
             axes.errorbar(middle, mean, yerr=sample_sd(share), color=look.color, lw=1.2)
@@ -314,7 +326,8 @@ def accuracy_against_bytes(
     counts = [len(share) for _, share in data.values()]
     note = f"Large marker: mean over {seed_count(counts)}; "
     note += "line: one standard deviation; dots: seeds."
-    caption(figure, f"{ONE_SEED if max(counts) == 1 else note} {cut}")
+    gray = f"Gray: the means of {others} other methods." if others else ""
+    caption(figure, " ".join(filter(None, [ONE_SEED if max(counts) == 1 else note, gray, cut])))
     if not _point_labels(axes, points):
         legend(figure, axes)
     return figure
