@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 
+from .channel import SERVER
 from .errors import StorageError
 from .optimizers import new_optimizer
 from .storage import damaged, load_tensors, locked, save_tensors, shown
@@ -171,16 +172,24 @@ def artifact(fed, name: str, key, fn: Callable):
 
 
 class Memory:
-    """What clients were at a moment, so that one of them can be put back."""
+    """What clients and server were at a moment, so that one client or all of it can be put back."""
 
     def __init__(self, fed, clients):
-        self.fed = fed
-        self.kept = {c.id: copy.deepcopy(_pack(c, c.id, fed)) for c in clients}
+        self.fed, self.clients = fed, clients
+        holders = {SERVER: fed.server, **{c.id: c for c in clients}}
+        self.kept = {name: copy.deepcopy(_pack(h, name, fed)) for name, h in holders.items()}
 
     def put_back(self, client) -> None:
         """Networks, state, steps and optimizer as they were."""
         client.optimizer = None
-        _unpack(client, self.kept[client.id], self.fed)
+        _unpack(client, copy.deepcopy(self.kept[client.id]), self.fed)
+
+    def put_all_back(self) -> None:
+        """Clients and server as they were, random numbers as at the begin of the round."""
+        _unpack(self.fed.server, copy.deepcopy(self.kept[SERVER]), self.fed)
+        for client in self.clients:
+            self.put_back(client)
+            client.begin_round(self.fed.round_, self.fed.device)
 
 
 def _pack(holder, name: str, fed) -> dict:

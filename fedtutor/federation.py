@@ -5,7 +5,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import zip_longest
 
@@ -106,7 +106,36 @@ class Federation:
 
     def each(self, clients: Sequence[Client], fn: Callable) -> list:
         """`[fn(client) for client in clients]`, in parallel, results in this order."""
-        return self._parallel(fn, clients, [len(c.data) for c in clients])
+
+        def work(client):
+            try:
+                return fn(client)
+            except FAILURES as error:
+                if not hasattr(error, "client"):
+                    error.client = client
+                    error.add_note(f"client {client.id}, round {self.round_}")
+                raise
+
+        return self._parallel(work, clients, [len(c.data) for c in clients])
+
+    def collaborate(self, clients: Sequence[Client]) -> list[Client]:
+        """The method's `collaborate`; returns those who came through it.
+
+        A client whose own part fails (`FAILURES`, in what `each` calls) stops the run, or, where
+        the settings say `on_client_error = "leave_out"`, everybody is put back to the begin of the
+        round, and it begins again without that client. What was sent until then stays sent.
+        """
+        while True:
+            try:
+                self.method.collaborate(self, clients)
+                return clients
+            except FAILURES as error:
+                failed = getattr(error, "client", None)
+                if failed is None or self.settings.on_client_error == "stop":
+                    raise
+                clients = [c for c in clients if c is not failed]
+                self._leave_out([(failed, error)], clients)
+                self._memory.put_all_back()
 
     def survivors(self, clients: Sequence[Client], fn: Callable) -> tuple[list, list]:
         """Like `each`, with the clients that came through it.
@@ -122,27 +151,30 @@ class Federation:
             try:
                 return fn(client), None
             except FAILURES as error:
-                error.add_note(f"client {client.id}, round {self.round_}")
                 if self.settings.on_client_error == "stop":
                     raise
                 self._memory.put_back(client)
                 return None, error
 
         results = list(zip(clients, self.each(clients, attempt), strict=True))
-        for client, (_, error) in results:
-            if error is not None:
-                words = getattr(error, "what", f"{type(error).__name__}: {error}").splitlines()[0]
-                row = {"round": self.round_, "client": client.id, "error": words}
-                self.history.setdefault("failures", []).append(row)
-                warnings.warn(f"round {self.round_} goes on without {client.id}: {words}",
-                              RuntimeWarning, stacklevel=2)  # fmt: skip
+        failed = [(client, error) for client, (_, error) in results if error is not None]
         came = [(client, value) for client, (value, error) in results if error is None]
-        if not came:
+        self._leave_out(failed, came)
+        return [client for client, _ in came], [value for _, value in came]
+
+    def _leave_out(self, failed: Sequence[tuple[Client, Exception]], left: Sequence) -> None:
+        """Note who failed and why; raise `TrainingError` where nobody is left."""
+        for client, error in failed:
+            words = getattr(error, "what", f"{type(error).__name__}: {error}").splitlines()[0]
+            row = {"round": self.round_, "client": client.id, "error": words}
+            self.history.setdefault("failures", []).append(row)
+            warnings.warn(f"round {self.round_} goes on without {client.id}: {words}",
+                          RuntimeWarning, stacklevel=3)  # fmt: skip
+        if not left:
             raise TrainingError(
                 f"no client is left: {words}", where=f"{self.method.name}, round {self.round_}",
                 do="look at the warnings above, and lower the learning rate",
             )  # fmt: skip
-        return [client for client, _ in came], [value for _, value in came]
 
     def observe(self, moment: str, clients: Sequence[Client]) -> None:
         """Evaluate at a moment inside the round, if the settings ask for it."""
@@ -220,6 +252,7 @@ class Federation:
             return [fn(item) for item in items]
         jobs = {i: self._pool.submit(fn, items[i])
                 for i in sorted(range(len(items)), key=lambda i: -costs[i])}  # fmt: skip
+        wait(jobs.values())  # also where one fails, so that nobody works on behind its back
         return [jobs[i].result() for i in range(len(items))]
 
     def _in_precision(self, fn: Callable) -> Callable:

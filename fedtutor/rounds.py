@@ -51,7 +51,7 @@ def play_round(fed: Federation, round_: int) -> None:
     fed.begin_round(round_)
     clients = fed.method.select(fed)
 
-    fed.method.collaborate(fed, clients)
+    clients = fed.collaborate(clients)
     fed.inside_round = True
     fed.observe("after_collaborate", clients)
 

@@ -50,7 +50,7 @@ class Settings:
     virtual_batch: int = 0  # private images per class and step; 0: all of them
     virtual_augment: str = "none"  # "siamese": one random change for both sides in each step
     precision: str = "float32"  # of products; "tf32" on GPUs that have it, or "bf16"
-    on_client_error: str = "stop"  # "leave_out": who fails sits out the round, see `survivors`
+    on_client_error: str = "stop"  # "leave_out": who fails sits out the round, see `Federation`
 
     def __post_init__(self):
         where = "settings"

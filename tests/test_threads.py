@@ -112,6 +112,107 @@ def test_it_is_as_if_the_client_had_not_been_selected(name, keep):
     assert any(not torch.equal(v, weights_of(plain)[n]) for n, v in weights_of(fed).items())
 
 
+def failing_exchange(name: str, *, who=(WHO,)) -> Method:
+    """The method, with clients whose part of the exchange fails when it is done."""
+    method = make(name)
+    usual = method.collaborate
+    method.failed = []
+
+    def collaborate(fed, clients):
+        each = fed.each
+
+        def part(client, fn):
+            value = fn(client)
+            if client.id in who and fed.round_ == WHEN:
+                method.failed.append(client.id)
+                raise MemoryError(f"no room for {client.id}")
+            return value
+
+        fed.each = lambda clients, fn: each(clients, lambda client: part(client, fn))
+        try:
+            usual(fed, clients)
+        finally:
+            del fed.each
+
+    method.collaborate = collaborate
+    return method
+
+
+def exchanges(name: str) -> bool:
+    """Whether clients compute something before their local update."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        method = failing_exchange(name)
+        run(ready(name, method=method, participation=1.0, on_client_error="leave_out"))
+    return bool(method.failed)
+
+
+EXCHANGE = ("ewc", "fccl", "fccl+", "fedcsd", "feddf", "fedmatch", "fedmd", "kd", "rcfl", "rhfl")
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "central"])
+def test_who_computes_in_the_exchange(name):
+    assert exchanges(name) == (name in EXCHANGE)
+
+
+@pytest.mark.parametrize("name", EXCHANGE)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_failure_in_the_exchange_puts_everybody_back(name, threads):
+    """Clients, server and random numbers: the round is that of the others alone."""
+    fed = left_out(name, threads, method=failing_exchange(name))
+    assert fed.history["failures"] == [
+        {"round": WHEN, "client": WHO, "error": f"MemoryError: no room for {WHO}"}
+    ]
+    other = ready(name, method=sitting_out(name), participation=1.0)
+    run(other)
+    assert_same_bits(weights_of(fed), weights_of(other))
+    for key in ("accuracy", "loss"):
+        assert fed.history[key] == other.history[key]
+    assert [c.steps for c in fed.clients] == [c.steps for c in other.clients]
+
+
+def test_an_optimizer_that_is_kept_is_put_back_after_a_failed_exchange():
+    fed = left_out("kd", method=failing_exchange("kd"), keep_optimizer=True)
+    other = ready("kd", method=sitting_out("kd"), participation=1.0, keep_optimizer=True)
+    run(other)
+    assert_same_bits(weights_of(fed), weights_of(other))
+    for ours, theirs in zip(fed.clients, other.clients, strict=True):
+        left, right = ours.optimizer.state_dict(), theirs.optimizer.state_dict()
+        assert str(left) == str(right) and left["state"]
+
+
+def test_two_failures_in_the_exchange_leave_out_two():
+    for threads in (1, 3):
+        method = failing_exchange("fccl", who=("domain1", "domain3"))
+        fed = ready("fccl", threads, method, participation=1.0, on_client_error="leave_out")
+        with pytest.warns(RuntimeWarning) as warned:
+            run(fed)
+        assert [row["client"] for row in fed.history["failures"]] == ["domain1", "domain3"]
+        assert len(warned) == 2
+        assert [v is None for v in fed.history["loss"][1]["values"]] == [False, True, False, True]
+
+
+def test_a_failed_exchange_stops_the_run_by_default_or_where_nobody_is_left():
+    everybody = [f"domain{k}" for k in range(4)]
+    with pytest.raises(MemoryError, match="no room for domain1") as caught:
+        run(ready("fccl", 3, failing_exchange("fccl"), participation=1.0))
+    assert caught.value.__notes__ == [f"client {WHO}, round {WHEN}"]
+    method = failing_exchange("fccl", who=everybody)
+    fed = ready("fccl", 1, method, participation=1.0, on_client_error="leave_out")
+    with (
+        pytest.warns(RuntimeWarning),
+        pytest.raises(TrainingError, match="no client is left: MemoryError: no room for domain3"),
+    ):
+        run(fed)
+
+
+def test_what_fails_in_nobodys_name_stops_the_run():
+    method = make("fedavg")
+    method.collaborate = lambda fed, clients: torch.ones(2) @ torch.ones(3)
+    with pytest.raises(RuntimeError):
+        run(ready("fedavg", 1, method, participation=1.0, on_client_error="leave_out"))
+
+
 def test_a_loss_that_is_no_number_is_a_failure_too():
     fed = left_out("solo", method=failing("solo", None))
     assert fed.history["failures"][0]["error"] == f"the loss of client {WHO} is nan"
