@@ -22,6 +22,18 @@ from fedtutor.optimizers import Adam
 WARM = 3  # steps on a stream of their own before a step is captured, as PyTorch asks for
 
 
+def playing(fed) -> Callable:
+    """A function that plays the next round of `fed`, which is started here."""
+    fed.method.start(fed)
+
+    def play():
+        with fed.workers():
+            rounds.play_round(fed, fed.round_ + 1)
+
+    play.fed = fed
+    return play
+
+
 def streams(work, device: str, threads: int, seed: int = 0) -> Callable:
     """One round of ours, every client on its own stream, `threads` of them at once.
 
@@ -46,14 +58,7 @@ def streams(work, device: str, threads: int, seed: int = 0) -> Callable:
         return found
 
     fed.each = each
-    fed.method.start(fed)
-
-    def play():
-        with fed.workers():
-            rounds.play_round(fed, fed.round_ + 1)
-
-    play.fed = fed
-    return play
+    return playing(fed)
 
 
 class Step:

@@ -112,15 +112,7 @@ SMALL = ("lenet", "many")  # where the network does not hide everything else
 
 
 def ours(work: Workload, device, threads: int, seed: int = 0) -> Callable:
-    fed = work.federation(device=device, threads=threads, seed=seed)
-    fed.method.start(fed)
-
-    def play():
-        with fed.workers():
-            rounds.play_round(fed, fed.round_ + 1)
-
-    play.fed = fed
-    return play
+    return bench_gpu.playing(work.federation(device=device, threads=threads, seed=seed))
 
 
 class Decoded(Dataset):
