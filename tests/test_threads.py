@@ -171,6 +171,28 @@ def test_a_failure_in_the_exchange_puts_everybody_back(name, threads):
     assert [c.steps for c in fed.clients] == [c.steps for c in other.clients]
 
 
+@pytest.mark.parametrize("name", ["kd", "fccl", "rhfl"])
+def test_the_first_public_loss_that_is_no_number_names_its_client(name):
+    """From the next batch on everybody's is none, because all of them hear this client's logits."""
+    method = make(name)
+    usual, calls = method.public_loss, {}
+
+    def public_loss(client, *given):
+        if client.round_ != WHEN:
+            return usual(client, *given)
+        calls[client.id] = calls.get(client.id, 0) + 1
+        broken = client.id == WHO and calls[client.id] == 2
+        return usual(client, *given) * (float("inf") if broken else 1)
+
+    method.public_loss = public_loss
+    fed = left_out(name, method=method, public_batch_size=5)
+    assert fed.history["failures"][0]["error"].startswith(f"the public loss of client {WHO} is ")
+    assert len(fed.history["failures"]) == 1
+    other = ready(name, method=sitting_out(name), participation=1.0, public_batch_size=5)
+    run(other)
+    assert_same_bits(weights_of(fed), weights_of(other))
+
+
 def test_an_optimizer_that_is_kept_is_put_back_after_a_failed_exchange():
     fed = left_out("kd", method=failing_exchange("kd"), keep_optimizer=True)
     other = ready("kd", method=sitting_out("kd"), participation=1.0, keep_optimizer=True)

@@ -85,8 +85,9 @@ class PublicMethod(Method):
                 losses[c.id].append(loss.detach())
 
             fed.each(clients, step)
+        self._require_numbers(fed, clients, losses)
         for c in clients:
-            self._note(fed, c, optimizers[c.id], losses[c.id])
+            self._note(c, optimizers[c.id], losses[c.id])
 
     def forward(self, client, x: Tensor):
         """What the client computes on public images x; default its logits [batch, classes]."""
@@ -109,14 +110,29 @@ class PublicMethod(Method):
             optimizer.load_state_dict(client.state["public_optimizer"])
         return optimizer
 
-    def _note(self, fed, client, optimizer, losses: list[Tensor]) -> None:
-        """Keep the round's mean public loss, and the optimizer's memory where asked for."""
-        mean = float(torch.stack(losses).mean()) if losses else None
-        if mean is not None and not math.isfinite(mean):
-            raise TrainingError(
-                f"the public loss of client {client.id} is {mean}",
+    def _require_numbers(self, fed, clients, losses: dict[str, list[Tensor]]) -> None:
+        """Raise `TrainingError` for the client whose loss was the first that is no number.
+
+        Those of others, in later batches, may have caught it from the logits of that client.
+        """
+        first = {}
+        for c in clients:
+            values = torch.stack(losses[c.id]).tolist() if losses[c.id] else []
+            wrong = [k for k, value in enumerate(values) if not math.isfinite(value)]
+            if wrong:
+                first[c] = wrong[0], values[wrong[0]]
+        if first:
+            client = min(first, key=lambda c: first[c][0])
+            error = TrainingError(
+                f"the public loss of client {client.id} is {first[client][1]}",
                 where=f"{self.name}, round {fed.round_}", do="lower public_lr",
             )  # fmt: skip
+            error.client = client
+            raise error
+
+    def _note(self, client, optimizer, losses: list[Tensor]) -> None:
+        """Keep the round's mean public loss, and the optimizer's memory where asked for."""
+        mean = float(torch.stack(losses).mean()) if losses else None
         client.state.setdefault("public_loss", []).append(mean)
         if self.public_optimizer == "adam-kept":
             client.state["public_optimizer"] = optimizer.state_dict()
