@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from statistics import mean, stdev
 
 import pytest
 import torch
@@ -95,6 +96,19 @@ def test_what_does_not_fit_is_named_and_what_is_asked_for_is_played(toy):
     assert any("toy-2: left, it needs about 4 minutes" in line for line in said)
     assert listed.work(minutes=0.1, only="toy", threads=2, say=said.append) == ["toy"]
     assert toy[-1] == (0, 2, "cpu")
+
+
+def test_what_was_found_stands_below_its_original():
+    rows = listed.sizes()
+    keys = [(row["study"], row["data"], row["networks"]) for row in rows]
+    assert len(set(keys)) == len(keys)
+    row = rows[keys.index(("no-defense", "street", 64))]
+    assert keys.index(("no-defense", "street", 12)) < keys.index(("no-defense", "street", 64))
+    numbers = json.loads((committed.FOLDER / "no-defense-64.json").read_text())["numbers"]
+    areas = numbers["offline"]["auc"]
+    assert row["AUC, offline"] == f"{mean(areas):.2f} ± {stdev(areas):.2f}"
+    rates = max((numbers[kind]["tpr"] for kind in ("lira", "offline", "threshold")), key=mean)
+    assert row["found at 1 %"] == f"{mean(rates):.3f} ± {stdev(rates):.3f}"
 
 
 @pytest.mark.parametrize("old, new, words", [

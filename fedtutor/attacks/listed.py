@@ -12,10 +12,12 @@ import tomllib
 from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
+from statistics import mean
 
 from ..errors import DataError, SettingError, choose
 from ..storage import ROOT, shown
 from . import committed
+from .membership import spread
 from .studies import averages, figure_six, likelihood, many_pictures, memory, papers
 
 QUEUE = ROOT / "data" / "attacks" / "queue.toml"
@@ -43,6 +45,7 @@ DEFENSES = {  # what the client of section 7 does: options of `likelihood`
     "noise-1-batches": {"settings": BATCHES, "private": {"clip": 1.0, "noise": 1.0}},
     "distillation": {"settings": {**CONVNET, **DISTILLED}},
 }  # fmt: skip
+KINDS = {"lira": "ratio", "offline": "offline", "threshold": "threshold"}
 STUDIES: dict[str, tuple[Callable, dict]] = {  # what the notebook reads
     "figure-6": (figure_six, {"seeds": [0, 1, 2], **FIG6}),
     "papers": (papers, {**TWO, "settings": {"rounds": 3, "virtual_steps": 30}}),
@@ -105,6 +108,24 @@ def queued() -> list[dict]:
                      "minutes": row["minutes"], "on": row["device"],
                      "done": (committed.FOLDER / f"{row['name']}.json").exists()})  # fmt: skip
     return rows
+
+
+def sizes() -> list[dict]:
+    """What was found with more shadow networks, or on other data, each below its own original.
+
+    study | data | networks | AUC of the ratio, offline, one threshold | found at 1 %, by the best;
+    mean and standard deviation over the attacked networks.
+    """
+    rows = []
+    for row in waiting():
+        if row["function"] is likelihood and (committed.FOLDER / f"{row['name']}.json").exists():
+            for name, o in ((row["like"], STUDIES[row["like"]][1]), (row["name"], row["options"])):
+                found = study(name)
+                areas = {f"AUC, {words}": spread(found[k]["auc"]) for k, words in KINDS.items()}
+                tpr = max((found[k]["tpr"] for k in KINDS), key=mean)
+                rows.append({"study": row["like"], "data": o["pool"], "networks": o["networks"],
+                             **areas, "found at 1 %": spread(tpr, 3)})  # fmt: skip
+    return list({tuple(row.items()): row for row in rows}.values())  # an original once
 
 
 def work(*, minutes: float, only: str = "", device: str = "cpu", threads: int = 1,
