@@ -180,8 +180,10 @@ class Memory:
         self.kept = {name: copy.deepcopy(_pack(h, name, fed)) for name, h in holders.items()}
 
     def put_back(self, client) -> None:
-        """Networks, state, steps and optimizer as they were."""
-        client.optimizer = None
+        """Networks, state, steps and optimizer as they were; nothing of what failed is kept."""
+        client.optimizer = client.once = None
+        for p in client.parameters():
+            p.grad = None
         _unpack(client, copy.deepcopy(self.kept[client.id]), self.fed)
 
     def put_all_back(self) -> None:

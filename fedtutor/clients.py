@@ -28,9 +28,9 @@ class Once:
 
     def __init__(self, parts: Callable):
         self.parts, self.index, self.x = parts, None, None
-        self._values: dict[str, torch.Tensor] = {}
+        self._values: dict[tuple, torch.Tensor] = {}
 
-    def __call__(self, key: str, compute: Callable, x: torch.Tensor) -> torch.Tensor:
+    def __call__(self, key: tuple, compute: Callable, x: torch.Tensor) -> torch.Tensor:
         """compute(x), row by row, for the batch that the client trains on now."""
         if key not in self._values:
             self._values[key] = torch.cat([compute(part) for part in self.parts()])
@@ -76,12 +76,13 @@ class Client(Server):
         """compute(network, x) of a network that does not change while the client trains.
 
         `compute` must treat images one by one, without gradient. In a local update of several
-        epochs it is asked once per image, many images at a time, not once per batch.
+        epochs it is asked once for each image of the client, many at a time, not once per batch.
         """
         network = self.models[role]
         if self.once is None or self.once.x is not x:
             return compute(network, x)
-        return self.once(role, lambda part: compute(network, part), x)
+        key = role, getattr(compute, "__code__", compute)  # a lambda is a new one in every batch
+        return self.once(key, lambda part: compute(network, part), x)
 
     def begin_round(self, round_: int, device) -> None:
         """Forget the last round's random numbers; dropout draws from this round's."""

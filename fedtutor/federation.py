@@ -74,8 +74,6 @@ class Federation:
         self.round_ = self.channel.round_ = round_
         for client in self.clients:
             client.begin_round(round_, self.device)
-        if self.settings.on_client_error == "leave_out":
-            self._memory = Memory(self, self.clients)
 
     def local_epochs(self, client: Client) -> int:
         """How many passes over its data `client` makes in a round."""
@@ -122,20 +120,24 @@ class Federation:
         """The method's `collaborate`; returns those who came through it.
 
         A client whose own part fails (`FAILURES`, in what `each` calls) stops the run, or, where
-        the settings say `on_client_error = "leave_out"`, everybody is put back to the begin of the
-        round, and it begins again without that client. What was sent until then stays sent.
+        the settings say `on_client_error = "leave_out"`, everybody is put back to the selection,
+        and the exchange begins again without that client. What was sent until then stays sent. A
+        failure in nobody's name, or in that of somebody who is not selected, stops the run.
         """
+        leave_out = self.settings.on_client_error == "leave_out"
+        self._memory = Memory(self, self.clients) if leave_out else None
         while True:
             try:
                 self.method.collaborate(self, clients)
                 return clients
             except FAILURES as error:
-                failed = getattr(error, "client", None)
-                if failed is None or self.settings.on_client_error == "stop":
+                failed, why = getattr(error, "client", None), error
+                if not leave_out or failed not in clients:
                     raise
-                clients = [c for c in clients if c is not failed]
-                self._leave_out([(failed, error)], clients)
-                self._memory.put_all_back()
+            why.__traceback__ = None  # it holds what the failed client had in memory
+            clients = [c for c in clients if c is not failed]
+            self._leave_out([(failed, why)], clients)
+            self._memory.put_all_back()
 
     def survivors(self, clients: Sequence[Client], fn: Callable) -> tuple[list, list]:
         """Like `each`, with the clients that came through it.

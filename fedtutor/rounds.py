@@ -18,6 +18,7 @@ from .distillation import prepare
 from .errors import TrainingError
 from .federation import Federation, cut
 from .optimizers import new_optimizer
+from .randomness import on_device
 
 AHEAD = 2**20  # numbers: 4 MB
 
@@ -112,7 +113,7 @@ def epoch_loss(losses: list[Tensor], sizes: list[int]) -> float:
 
     The first look at the losses, so that a GPU need not wait for a number inside an epoch.
     """
-    weighted = torch.stack(losses).float().cpu().numpy() * np.float32(sizes)
+    weighted = torch.stack(losses).reshape(-1).float().cpu().numpy() * np.float32(sizes)
     return float(np.cumsum(weighted)[-1]) / sum(sizes)
 
 
@@ -137,9 +138,7 @@ def all_of(fed: Federation, data) -> Iterator[Tensor]:
 def batches(fed: Federation, count: int, own: torch.Generator) -> list[Tensor]:
     """A fresh order of `count` images, one index tensor per batch; see `federation.cut`."""
     size = fed.settings.batch_size
-    order = torch.randperm(count, generator=own)
-    if fed.device.type == "cuda":  # from pinned memory nobody waits for the copy
-        order = order.pin_memory().to(fed.device, non_blocking=True)
+    order = on_device(torch.randperm(count, generator=own), fed.device)
     if fed.settings.drop_last and count > size:
         order = order[: count - count % size]
     return cut(order, size)

@@ -3,7 +3,8 @@
 `bench_rounds.py` plays both wherever there is a GPU. The rule: what is not at least 1.5 times
 faster than several runs at once stays out of `rounds.py`.
 
-- streams: the round loop with a CUDA stream per client.
+- streams: the round loop with a CUDA stream per client (PyTorch has 32, and hands them out in
+  turn). Clients overlap only with several threads: each waits for its losses once per epoch.
 - captured: FedAvg by hand. One working network, whose step is captured once per size of a batch
   as a CUDA graph; a client's weights are copied into it, and out again.
 

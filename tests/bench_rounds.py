@@ -3,7 +3,7 @@
     python tests/bench_rounds.py                               # a table; not a test
     python tests/bench_rounds.py --workload lenet --repeats 5 --json out.json
     python tests/bench_rounds.py --device cpu --json data/speed.json
-    python tests/bench_rounds.py --device cuda --threads 1 --json data/speed-gpu.json
+    python tests/bench_rounds.py --device cuda --threads 1 4 --json data/speed-gpu.json
     python tests/bench_rounds.py --readme                      # both files into README.md
 
 Contestants take turns in one process, in another order each time; the table has medians.
@@ -232,7 +232,9 @@ GPU_ONLY = ("streams", "captured")
 
 def measure(work: Workload, *, device: str, threads: int, repeats: int, names: Sequence[str]):
     """Contestant -> {"wall": [seconds per round, one per repeat], "cpu": [...]}."""
-    _pin(threads)
+    if device == "cpu":
+        _pin(threads)
+    _full_precision()
     plays = {name: CONTESTANTS[name](work, device, threads) for name in names}
     if threads > 1 and device == "cpu":  # operations this small may be faster on one core
         for name in [n for n in names if n != "ours"]:
@@ -356,7 +358,9 @@ END = object()
 
 
 def several(work: Workload, *, at_once: int, seconds: float = 8.0) -> float:
-    """Rounds per second of `at_once` processes that share the GPU."""
+    """Rounds per second of `at_once` processes that share the GPU, and all cores."""
+    if CORES:
+        os.sched_setaffinity(0, CORES)
     context = get_context("spawn")
     begin, answers = context.Barrier(at_once), context.Queue()
     key = next(name for name, w in WORKLOADS.items() if w is work)
@@ -368,6 +372,12 @@ def several(work: Workload, *, at_once: int, seconds: float = 8.0) -> float:
     for child in children:
         child.join()
     return total
+
+
+def _full_precision() -> None:
+    """As a federation multiplies; PyTorch's own default would round for the others on a GPU."""
+    for unit in (torch.backends.cuda.matmul, torch.backends.cudnn.conv):
+        unit.fp32_precision = "ieee"
 
 
 def _child(key: str, seed: int, begin, seconds: float, answers) -> None:

@@ -12,6 +12,7 @@ from test_bench import small
 from test_every_method import every_method, ready
 
 from fedtutor import rounds
+from fedtutor.methods import METHODS
 
 DEVICE = "cuda"
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -25,15 +26,22 @@ def assert_close(a: dict, b: dict, *, atol: float = 1e-3) -> None:
         assert torch.allclose(left, right, atol=atol), name
 
 
+def tolerance(name: str) -> float:
+    """Adam turns a difference in rounding into one of its steps, as long as the learning rate."""
+    return 20 * getattr(METHODS[name](), "public_lr", 5e-5)
+
+
 @every_method
 def test_the_weights_of_the_cpu(name):
     """Two rounds of tiny networks, before small differences grow."""
+    if name == "fedlgd":
+        pytest.skip("it draws the networks of its matching on the device")
     weights = []
     for device in ("cpu", DEVICE):
         rounds.run(fed := ready(name, device=device))
         weights.append(weights_of(fed))
         assert all(value.device.type == device for value in weights[-1].values())
-    assert_close(*weights)
+    assert_close(*weights, atol=tolerance(name))
 
 
 @every_method
@@ -44,7 +52,7 @@ def test_a_stopped_run_goes_on(name, tmp_path):
     rounds.run(first, checkpoint=tmp_path, every=0, progress=lambda numbers: list(numbers)[:1])
     resumed = ready(name, device=DEVICE)
     rounds.run(resumed, checkpoint=tmp_path)
-    assert_close(weights_of(whole), weights_of(resumed))
+    assert_close(weights_of(whole), weights_of(resumed), atol=tolerance(name))
 
 
 @every_method
@@ -75,7 +83,8 @@ def test_an_idea_trains_the_same_weights(idea, changes):
         theirs()
         ours()
     expected = ours.fed.server.model.state_dict()
-    assert_close(theirs.fed.server.model.state_dict(), expected, atol=1e-4)
+    atol = 1e-4 if not changes else 10 * changes["lr"]  # Adam: see `tolerance`
+    assert_close(theirs.fed.server.model.state_dict(), expected, atol=atol)
 
 
 def test_streams_lose_no_memory_to_each_other():

@@ -206,3 +206,29 @@ def test_outside_of_a_local_update_a_teacher_looks_at_what_it_is_given():
     assert torch.equal(client.fixed("teacher", compute, x.clone()), expected)  # another batch
     other = compute(client.models["teacher"], x + 1)[[4, 2]]
     assert torch.equal(client.fixed("teacher", compute, x), other)
+
+
+def test_two_computations_of_one_teacher_are_two():
+    client = federation("fedcsd", models=["hidden"]).clients[0]
+    x = torch.randn(5, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    client.once = Once(lambda: [x])
+    client.once.x, client.once.index = x, torch.tensor([4, 2])
+    seen = []
+    for _ in range(2):
+        z = client.fixed("teacher", lambda network, x: seen.append(len(x)) or network(x), x)
+        h = client.fixed("teacher", lambda network, x: network.features(x), x)
+    network = client.models["teacher"]
+    assert torch.equal(z, network(x)[[4, 2]]) and torch.equal(h, network.features(x)[[4, 2]])
+    assert seen == [5]  # a lambda that is written anew for each batch is still the same one
+
+
+@pytest.mark.parametrize("teachers", ["previous", "both"])
+def test_a_teacher_in_training_mode_is_asked_for_every_batch(teachers, monkeypatch):
+    """Its running statistics move, so that nothing about it stays as it is."""
+    parameters = {"teacher_mode": "train", "teachers": teachers, "pretrain_epochs": 1}
+    options = {"parameters": parameters, "models": ["noisy"], "local_epochs": 2, "rounds": 2}
+    usual = played("fccl+", **options)
+    monkeypatch.setattr(Client, "fixed", lambda c, role, f, x: f(c.models[role], x))
+    asked = played("fccl+", **options)
+    for name, value in weights_of(usual).items():
+        assert torch.allclose(value, weights_of(asked)[name], atol=1e-6), name

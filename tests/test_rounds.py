@@ -246,6 +246,8 @@ def test_the_loss_of_an_epoch_is_the_sum_of_float32_in_order():
         total = total + loss * size
     assert rounds.epoch_loss(losses, sizes) == float(total) / sum(sizes)
     assert rounds.epoch_loss(losses[:1], sizes[:1]) == float(losses[0])
+    shaped = [loss[None] for loss in losses]  # backward() takes a loss of shape [1], too
+    assert rounds.epoch_loss(shaped, sizes) == rounds.epoch_loss(losses, sizes)
 
 
 def test_common_and_own_initialization():

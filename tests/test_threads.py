@@ -193,6 +193,56 @@ def test_the_first_public_loss_that_is_no_number_names_its_client(name):
     assert_same_bits(weights_of(fed), weights_of(other))
 
 
+@pytest.mark.parametrize("damage", [float("nan"), 1e30])
+def test_whose_weights_broke_is_named_though_all_fail_in_the_same_batch(damage):
+    method, broken = make("kd"), "domain3"
+    usual = method.after_local
+
+    def after_local(client):
+        if client.id == broken and client.round_ == WHEN - 1:
+            with torch.no_grad():
+                client.model.classifier.weight.mul_(damage)
+        return usual(client)
+
+    method.after_local = after_local
+    fed = ready("kd", method=method, participation=1.0, rounds=2, on_client_error="leave_out")
+    with pytest.warns(RuntimeWarning, match=f"goes on without {broken}"):
+        run(fed)
+    assert [row["client"] for row in fed.history["failures"]] == [broken]
+
+
+def test_what_select_notes_is_there_when_the_exchange_begins_again():
+    method, seen = failing_exchange("kd"), []
+    usual = method.select, method.collaborate
+
+    def select(fed):
+        fed.server.state["selected"] = fed.round_
+        return usual[0](fed)
+
+    def collaborate(fed, clients):
+        seen.append((fed.round_, fed.server.state["selected"]))
+        usual[1](fed, clients)
+
+    method.select, method.collaborate = select, collaborate
+    left_out("kd", method=method)
+    assert seen == [(1, 1), (2, 2), (2, 2), (3, 3)]
+
+
+def test_a_failure_of_somebody_who_is_not_selected_stops_the_run():
+    method = failing_exchange("kd")
+    usual, method.select = method.collaborate, sitting_out("kd").select
+    method.collaborate = lambda fed, clients: usual(fed, fed.clients)
+    with pytest.raises(MemoryError, match=f"no room for {WHO}"):
+        run(ready("kd", method=method, participation=1.0, on_client_error="leave_out"))
+
+
+def test_who_failed_keeps_no_memory():
+    fed = left_out("moon", rounds=WHEN)
+    (client,) = [c for c in fed.clients if c.id == WHO]
+    assert client.once is None and client.optimizer is None
+    assert all(p.grad is None for p in client.parameters())
+
+
 def test_an_optimizer_that_is_kept_is_put_back_after_a_failed_exchange():
     fed = left_out("kd", method=failing_exchange("kd"), keep_optimizer=True)
     other = ready("kd", method=sitting_out("kd"), participation=1.0, keep_optimizer=True)

@@ -111,7 +111,7 @@ def queued() -> list[dict]:
 
 
 def sizes() -> list[dict]:
-    """What was found with more shadow networks, or on other data, each below its own original.
+    """What was found with more shadow networks, or in another setting, each below its original.
 
     study | data | networks | AUC of the ratio, offline, one threshold | found at 1 %, by the best;
     mean and standard deviation over the attacked networks.

@@ -92,14 +92,17 @@ class FCCL(PublicMethod):
     def labels_and_teachers(self, client, x, y, z):
         """Eq. 7, or what `teachers` leaves of it, for logits z of the client's own network."""
         if self.teachers == "both":  # steps 8-12
-            previous = client.fixed("previous", teacher_logits, x)
-            pretrained = client.fixed("pretrained", teacher_logits, x)
+            previous, pretrained = (self.taught(client, r, x) for r in ("previous", "pretrained"))
             return losses.dual_domain_loss(z, y, previous, pretrained, lambda_=self.lambda_loc)
         loss = losses.cross_entropy(z, y)  # step 8
         for role in TEACHERS[self.teachers]:  # step 9 or 10
-            teacher = client.fixed(role, teacher_logits, x)
+            teacher = self.taught(client, role, x)
             loss = loss + self.lambda_loc * losses.distillation(z, teacher)
         return loss
+
+    def taught(self, client, role: str, x):
+        """Logits of a teacher, which stays as it is while the client trains."""
+        return client.fixed(role, teacher_logits, x)
 
     def _remember(self, client, role: str) -> None:
         if role in client.models:

@@ -79,6 +79,11 @@ class FCCLPlus(FCCL):
                     f"{name} = {getattr(self, name)}", where=where, do=f"give a number {rule}"
                 )
 
+    def taught(self, client, role, x):
+        if self.teacher_mode == "train" and role == self.teacher:  # its statistics move
+            return teacher_logits(client.models[role], x)
+        return super().taught(client, role, x)
+
     def roles(self):
         taught = self.fntd != "none" or self.kd_share > 0
         return super().roles() | ({self.teacher} if taught else set())
@@ -126,7 +131,7 @@ class FCCLPlus(FCCL):
         if self.teacher_mode == "train":  # step 11: the batch's own statistics
             z_teacher = teacher_logits(client.models[self.teacher], x, train=True)
         else:
-            z_teacher = client.fixed(self.teacher, teacher_logits, x)
+            z_teacher = self.taught(client, self.teacher, x)
         if memory == "kd":
             return loss + self.tau**2 * losses.distillation(z, z_teacher, tau=self.tau)  # Eq. 10
         distance, power = NON_TARGET[memory]

@@ -64,12 +64,14 @@ class PublicMethod(Method):
     def public_phase(self, fed, clients) -> None:
         """All public batches of this round, one step of every client per batch."""
         optimizers = {c.id: self._optimizer(fed, c) for c in clients}
-        losses = {c.id: [] for c in clients}
+        losses, sizes = ({c.id: [] for c in clients} for _ in range(2))
         views = generator(fed.seed, SERVER, fed.round_, "augment")
         for index in fed.public_batches(fed.round_):
             x = augment(self.public_augment, fed.scenario.public.x[index], views)
             x = fed.scenario.normalize(x)
             z = fed.each(clients, lambda c, x=x: self.forward(c, x))  # 1
+            for c, own in zip(clients, z, strict=True):
+                sizes[c.id].append(_largest(own))
             answers = self.exchange(fed, clients, x, z)  # 2, 3
             given = {c.id: (own, a) for c, own, a in zip(clients, z, answers, strict=True)}
 
@@ -85,7 +87,7 @@ class PublicMethod(Method):
                 losses[c.id].append(loss.detach())
 
             fed.each(clients, step)
-        self._require_numbers(fed, clients, losses)
+        self._require_numbers(fed, clients, losses, sizes)
         for c in clients:
             self._note(c, optimizers[c.id], losses[c.id])
 
@@ -110,19 +112,23 @@ class PublicMethod(Method):
             optimizer.load_state_dict(client.state["public_optimizer"])
         return optimizer
 
-    def _require_numbers(self, fed, clients, losses: dict[str, list[Tensor]]) -> None:
-        """Raise `TrainingError` for the client whose loss was the first that is no number.
+    def _require_numbers(self, fed, clients, losses: dict, sizes: dict) -> None:
+        """Raise `TrainingError` for the client that spoiled the public phase, if one did.
 
-        Those of others, in later batches, may have caught it from the logits of that client.
+        Everybody hears the logits of all in the same batch, so that one client's make all losses
+        infinite, or none at all. Of those whose loss was wrong first, it is the one with the
+        largest outputs in that batch.
         """
         first = {}
         for c in clients:
-            values = torch.stack(losses[c.id]).tolist() if losses[c.id] else []
+            values = torch.stack(losses[c.id]).reshape(-1).tolist() if losses[c.id] else []
             wrong = [k for k, value in enumerate(values) if not math.isfinite(value)]
             if wrong:
                 first[c] = wrong[0], values[wrong[0]]
         if first:
-            client = min(first, key=lambda c: first[c][0])
+            batch = min(k for k, _ in first.values())
+            size = {c: float(sizes[c.id][batch]) for c, (k, _) in first.items() if k == batch}
+            client = max(size, key=lambda c: math.inf if math.isnan(size[c]) else size[c])
             error = TrainingError(
                 f"the public loss of client {client.id} is {first[client][1]}",
                 where=f"{self.name}, round {fed.round_}", do="lower public_lr",
@@ -165,3 +171,11 @@ def teacher_logits(teacher: nn.Module, x: Tensor, *, train: bool = False) -> Ten
     running statistics that move (FCCL+'s code).
     """
     return teacher.train(train)(x)
+
+
+@torch.no_grad()
+def _largest(outputs) -> Tensor:
+    """The largest absolute number in a tensor, or in a tuple of tensors and None."""
+    if isinstance(outputs, Tensor):
+        return outputs.detach().abs().max()
+    return torch.stack([_largest(part) for part in outputs if part is not None]).max()

@@ -17,7 +17,7 @@ from .. import losses
 from ..channel import SERVER
 from ..errors import SettingError, choose
 from ..privacy import epsilon, private_class_means
-from ..randomness import generator
+from ..randomness import generator, on_device
 from .base import Method, register
 from .class_means import global_means, keep_means
 from .prototypes import WEIGHTING, require_equal_features
@@ -138,7 +138,7 @@ class RepShare(Method):
         if "observed" in received and self.lambda_disc:
             z_observed, known = client.model.classifier(received["observed"]), received["known"]
             m = torch.randint(len(known), (len(y),), generator=client.generator("observation"))
-            m = m.to(y.device) if len(known) > 1 else 0
+            m = on_device(m, y.device) if len(known) > 1 else 0
             told = contrast(z, y, z_observed[m], known[m])
         return losses.repshare_loss(
             z, y, apart, told, lambda_kd=self.lambda_kd, lambda_disc=self.lambda_disc

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from .. import losses
 from ..errors import SettingError, choose
-from ..randomness import generator
+from ..randomness import generator, on_device
 from .base import register
 from .fedavg import FedAvg
 
@@ -90,7 +90,7 @@ class VHL(FedAvg):
             return super().local_loss(client, x, y)
         noise = client.state["noise"]
         order = torch.randperm(len(noise["y"]), generator=client.generator("noise"))
-        index = order[: self.noise_batch].to(x.device)
+        index = on_device(order[: self.noise_batch], x.device)
         x_noise, y_noise = noise["x"][index], noise["y"][index]
         h = client.model.features(torch.cat([x, x_noise]))
         z = client.model.classifier(h)
