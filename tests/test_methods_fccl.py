@@ -284,7 +284,7 @@ def test_no_public_images_is_the_one_error(method):
 
 def test_a_public_loss_that_is_no_number_is_one_error():
     parameters = {"public_lr": 1e30, "public_optimizer": "sgd"}
-    with pytest.raises(TrainingError, match="public loss of client domain") as caught:
+    with pytest.raises(TrainingError, match="public loss of client domain1 is inf") as caught:
         played("kd", parameters=parameters, common_init=False, public_batch_size=5)
     assert "public_lr" in caught.value.do
 

@@ -82,6 +82,15 @@ def left_out(name: str, threads: int = 1, *, method: Method | None = None, **cha
     return fed
 
 
+def nobody_is_left(method: Method, words: str) -> None:
+    fed = ready(method.name, 1, method, participation=1.0, on_client_error="leave_out")
+    with (
+        pytest.warns(RuntimeWarning),
+        pytest.raises(TrainingError, match=f"no client is left: {words}"),
+    ):
+        run(fed)
+
+
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "central"])  # it has one client
 def test_a_failure_changes_the_same_bits_for_any_number_of_threads(name):
     one, three = left_out(name), left_out(name, 3)
@@ -269,13 +278,7 @@ def test_a_failed_exchange_stops_the_run_by_default_or_where_nobody_is_left():
     with pytest.raises(MemoryError, match="no room for domain1") as caught:
         run(ready("fccl", 3, failing_exchange("fccl"), participation=1.0))
     assert caught.value.__notes__ == [f"client {WHO}, round {WHEN}"]
-    method = failing_exchange("fccl", who=everybody)
-    fed = ready("fccl", 1, method, participation=1.0, on_client_error="leave_out")
-    with (
-        pytest.warns(RuntimeWarning),
-        pytest.raises(TrainingError, match="no client is left: MemoryError: no room for domain3"),
-    ):
-        run(fed)
+    nobody_is_left(failing_exchange("fccl", who=everybody), "MemoryError: no room for domain3")
 
 
 def test_what_fails_in_nobodys_name_stops_the_run():
@@ -324,12 +327,7 @@ def test_a_mistake_in_the_code_is_no_failure_of_a_client():
 
 def test_if_nobody_is_left_the_run_stops():
     method = failing("fedavg", who=[f"domain{k}" for k in range(4)])
-    fed = ready("fedavg", 1, method, participation=1.0, on_client_error="leave_out")
-    with (
-        pytest.warns(RuntimeWarning),
-        pytest.raises(TrainingError, match="no client is left: RuntimeError: out of memory"),
-    ):
-        run(fed)
+    nobody_is_left(method, "RuntimeError: out of memory")
 
 
 def test_what_to_do_is_one_of_two_words():
