@@ -19,7 +19,7 @@ PUBLISHED = ROOT / "data" / "published"
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 FOR_STAND_IN = {HOLDS: "consistent with", FAILS: "inconsistent with", UNDECIDED: UNDECIDED}
 NOT_TESTABLE = "not testable here"
-NEAR = "near the line"
+LIVE = " (live)"  # behind a verdict that another processor may turn; `tests/nbval.cfg` knows it
 
 
 def claims_of(paper: str) -> list[dict]:
@@ -81,11 +81,6 @@ def verdict(values: Sequence[float], claimed: int) -> str:
     (divisor n - 1) from zero. "does not hold": the same with the other sign. "undecided":
     neither; one seed alone is undecided. Raises `SettingError` for values that are no numbers.
     """
-    return _judge(values, claimed)[0]
-
-
-def _judge(values: Sequence[float], claimed: int) -> tuple[str, bool]:
-    """The verdict, and whether the mean is more than four standard deviations from zero."""
     if claimed not in (1, -1) or isinstance(claimed, bool):
         raise SettingError(
             f"claimed = {claimed!r}", where="verdict", do="give +1 (positive) or -1 (negative)"
@@ -99,13 +94,13 @@ def _judge(values: Sequence[float], claimed: int) -> tuple[str, bool]:
             f"values = {values!r}", where="verdict", do="give one finite number per seed"
         )
     if len(signed) == 1:
-        return UNDECIDED, False
+        return UNDECIDED
     mean, sd = statistics.fmean(signed), statistics.stdev(signed)
     if abs(mean) > 2 * sd and all(value > 0 for value in signed):
-        return HOLDS, abs(mean) > 4 * sd
+        return HOLDS
     if abs(mean) > 2 * sd and all(value < 0 for value in signed):
-        return FAILS, abs(mean) > 4 * sd
-    return UNDECIDED, False
+        return FAILS
+    return UNDECIDED
 
 
 @dataclass(frozen=True)
@@ -115,7 +110,7 @@ class Measurement:
     paper: str  # the paper's number
     measured: str  # ours: mean ± standard deviation, seeds
     verdict: str
-    stable: bool  # the verdict is the same on every machine
+    live: bool  # computed by this notebook: another processor may turn the verdict
     setting: str
 
 
@@ -152,12 +147,12 @@ class Claims:
         measured, and no more.
         """
         claim = self._claim(id)
-        said, far = _judge(values, claimed)
+        said = verdict(values, claimed)
         values = [float(value) for value in values]
         self._measured[id] = Measurement(
             paper=str(claim["direction"] if paper is None else paper),
             measured=_spread(values, unit), verdict=FOR_STAND_IN[said] if stand_in else said,
-            stable=recorded or far or len(values) == 1,
+            live=not recorded,
             setting=f"{setting}; {'recorded' if recorded else 'measured here'}",
         )  # fmt: skip
 
@@ -169,7 +164,7 @@ class Claims:
                 do="name the data set that is absent",
             )  # fmt: skip
         said = f"{NOT_TESTABLE}: {why}"
-        self._measured[id] = Measurement(self._claim(id)["direction"], "-", said, True, "-")
+        self._measured[id] = Measurement(self._claim(id)["direction"], "-", said, False, "-")
 
     def missing(self) -> list[str]:
         """Ids of the claims that have neither been measured nor set aside."""
@@ -186,14 +181,14 @@ class Claims:
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
     def verdicts(self) -> None:
-        """Print one line per measured claim that is the same on every machine.
+        """Print one line per measured claim: id and verdict, and whether it was measured live.
 
-        A verdict from a live run is printed where its mean is more than four standard deviations
-        from zero; nearer to the line the reader is sent to the table.
+        A live verdict may be another one on another processor. So the validation of the notebooks
+        compares that the line is there, and not what it says.
         """
         for id in self._claims:
             if m := self._measured.get(id):
-                print(f"{id:<14} {m.verdict if m.stable else f'{NEAR}: see the table above'}")
+                print(f"{id:<14} {m.verdict}{LIVE * m.live}")
 
     def _claim(self, id: str) -> dict:
         return self._claims[choose(id, self._claims, kind="claim", where="this ledger")]
@@ -201,8 +196,8 @@ class Claims:
 
 def verdicts_in(notebook) -> dict[str, int]:
     """How often each verdict was printed by the `claims` cells of an executed notebook."""
-    known = [NOT_TESTABLE, NEAR, *FOR_STAND_IN, *FOR_STAND_IN.values()]
-    line = re.compile(rf"^[a-z0-9]+(?:-[a-z0-9]+)+ +({'|'.join(map(re.escape, known))})(?:$|:)")
+    known = [NOT_TESTABLE, *FOR_STAND_IN, *FOR_STAND_IN.values()]
+    line = re.compile(rf"^[a-z0-9]+(?:-[a-z0-9]+)+ +({'|'.join(map(re.escape, known))})(?:$|:| )")
     cells = [c for c in notebook["cells"] if "claims" in c["metadata"].get("tags", [])]
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
     printed = "".join("".join(output.get("text", "")) for output in outputs).splitlines()

@@ -62,7 +62,11 @@ def test_the_floor_with_own_networks_trains_each_of_them():
     {"optimizer": "adam", "lr": 1e-3, "momentum": 0.0},
 ], ids=["sgd", "decay", "plain", "adam"])  # fmt: skip
 def test_a_step_on_tensors_that_keep_their_place_is_a_step_of_ours(changes):
-    """What the GPU captures, called instead of replayed: SGD has equal bits, Adam close ones."""
+    """What the GPU captures, called instead of replayed: SGD has equal bits, Adam close ones.
+
+    Adam divides by the size of a gradient, so that one near zero makes a last digit large: some
+    weights end elsewhere, and which ones depends on the processor. On average they must not.
+    """
     work = small(**{"batch_size": 16, **changes})
     theirs, ours = bench_gpu.captured(work, "cpu", 1), bench.ours(work, "cpu", 1)
     before = {n: v.clone() for n, v in ours.fed.server.model.state_dict().items()}
@@ -73,7 +77,8 @@ def test_a_step_on_tensors_that_keep_their_place_is_a_step_of_ours(changes):
     for name, value in theirs.fed.server.model.state_dict().items():
         assert not torch.equal(value, before[name]), name
         if "optimizer" in changes:
-            assert torch.allclose(value, expected[name], atol=1e-5), name
+            moved = (expected[name] - before[name]).abs().mean()
+            assert (value - expected[name]).abs().mean() < 0.01 * moved, name
         else:
             assert torch.equal(value, expected[name]), name
 
