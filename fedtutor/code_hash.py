@@ -10,6 +10,7 @@ way.
 """
 
 import ast
+import copy
 import gc
 import hashlib
 import linecache
@@ -423,7 +424,7 @@ class Used:
         known = frozenset(self.keys), frozenset(self.own.items()), virtual
         if known not in self.code.summaries:
             self.code.summaries[known] = self._summary(virtual)
-        return self.code.summaries[known]
+        return copy.deepcopy(self.code.summaries[known])
 
     def _summary(self, virtual: bool) -> dict:
         code, roots = self.code, frozenset(self.keys)
