@@ -4,8 +4,8 @@ For maintainers: `python -m fedtutor exercises` makes their exercises from the s
 `python -m fedtutor refresh` executes them in place, as they are committed. Before a long run,
 `python -m fedtutor rehearse` plays two rounds of every method of a recipe, and
 `python -m fedtutor queue` works through the runs at the papers' settings; `python -m fedtutor
-report` sets what was measured beside what the papers print, and `python -m fedtutor benchmark`
-trains what notebook 07 reads.
+report` sets what was measured beside what the papers print, `python -m fedtutor stale` names what
+other code recorded, and `python -m fedtutor benchmark` trains what notebook 07 reads.
 """
 
 import argparse
@@ -37,7 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
     job = jobs.add_parser("refresh", help="execute notebooks in place, ready to be committed")
     job.add_argument("--only", nargs="+", default=[], metavar="NN", help="e.g. --only 00 02b")
     job.add_argument("--folder", type=Path, default=ROOT / "notebooks", help="where they lie")
-    job.add_argument("--record", action="store_true", help="keep missing results in data/results")
+    job.add_argument("--record", action="store_true",
+                     help="keep what is missing or stale in data/results")  # fmt: skip
     job.set_defaults(do=refresh_all)
     job = jobs.add_parser("exercises", help="make the exercises from their solutions")
     job.add_argument("--only", nargs="+", default=[], metavar="NN", help="e.g. --only 00 02b")
@@ -76,7 +77,15 @@ def main(arguments: list[str] | None = None) -> int:
     job = jobs.add_parser("report", help="the papers' tables and claims beside what was measured")
     job.add_argument("--results", type=Path, default=ROOT / "data" / "results")
     job.add_argument("--readme", action="store_true", help="write the table into README.md")
+    job.add_argument("--all", action="store_true",
+                     help="list all that is stale, dirty, or does not know its code")  # fmt: skip
     job.set_defaults(do=write_report)
+    job = jobs.add_parser("stale", help="results whose code has changed since")
+    job.add_argument("--results", type=Path, default=ROOT / "data" / "results",
+                     help="the folder that is looked at")  # fmt: skip
+    job.add_argument("--all", action="store_true",
+                     help="list all that is stale, dirty, or does not know its code")  # fmt: skip
+    job.set_defaults(do=list_stale)
     job = jobs.add_parser("benchmark", help="train what notebook 07 reads, as far as it is missing")
     job.add_argument("scenario", nargs="?", default="digits-mini", help="default: digits-mini")
     job.add_argument("--minutes", type=float, default=180, help="start no run later (default 180)")
@@ -150,10 +159,11 @@ def _work_queue(options) -> int:
     for fault in faults:
         print(f"skipped {fault}", flush=True)
     runs = queue.measured(runs, found, device)
-    left = queue.in_order([r for r in runs if r.path(options.results) not in found], kept)
+    done = queue.valid(found)
+    left = queue.in_order([r for r in runs if r.path(options.results) not in done], kept)
     if options.what == "list":
         print(queue.overview(runs, found, options.results, kept))
-        print(queue.totals(runs, left, kept))
+        print(queue.totals(runs, left, kept, again=len(found) - len(done)))
         if options.manifest == queue.MANIFEST:
             print("attacks of notebook 06 wait beside them: python -m fedtutor queue attacks")
         return 0
@@ -175,7 +185,7 @@ def _work_queue(options) -> int:
     print(", ".join(f"{n} {outcome}" for outcome, n in counts.items()) or
           "nothing to start: all is done, or no open run ends a round in that time and memory; "
           "see python -m fedtutor queue")  # fmt: skip
-    unfinished = options.one and not runs[0].path(options.results).exists()
+    unfinished = options.one and not queue.valid(queue.survey(runs[:1], options.results)[0])
     return 1 if counts["failed"] or unfinished else 0
 
 
@@ -196,8 +206,8 @@ def work_attacks(options, device: str) -> int:
 
 
 def write_report(options) -> int:
-    """Print what is covered and what was skipped, or make the README's table anew."""
-    from . import ledger, report
+    """Print what is covered, skipped and stale, or make the README's table anew."""
+    from . import ledger, report, stale
 
     if options.readme:
         print("README.md: " + ("new" if report.update_readme() else "as it was"))
@@ -207,6 +217,15 @@ def write_report(options) -> int:
         print(f"skipped {fault}")
     print(made.coverage(book).to_string(index=False))
     print(ledger.counts(book).to_string())
+    print("\n" + stale.in_words(stale.states(options.results), every=options.all))
+    return 0
+
+
+def list_stale(options) -> int:
+    """Print which results a change of the code made stale."""
+    from . import stale
+
+    print(stale.in_words(stale.states(options.results), every=options.all))
     return 0
 
 
@@ -231,7 +250,10 @@ def refresh_all(options) -> int:
     import nbformat
     from nbclient import NotebookClient
 
+    from .commits import require_committed
+
     if options.record:
+        require_committed(ROOT / "data" / "results")
         os.environ["FEDTUTOR_RECORD"] = "1"  # read by `Run.recorded` in the notebook's kernel
     for path in find(options.folder, options.only):
         began = time.monotonic()

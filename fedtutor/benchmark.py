@@ -19,8 +19,9 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from . import evidence, figures, methods, recipes, rounds, scenarios
+from . import evidence, figures, methods, recipes, rounds, scenarios, stale
 from .claims import HOLDS, verdict
+from .commits import require_committed
 from .distillation import prepare
 from .errors import FedtutorError, TrainingError, choose
 from .evidence import Result
@@ -181,6 +182,7 @@ def gather(run, arena: str, *, live: Sequence[str] = (), only: Sequence[str] = (
                 _try(run, entry, seed, more)
             else:
                 _look(entry, recipe, seed)
+    stale.warn(r for e in entries.values() if not e.live for r in e.results)
     return entries
 
 
@@ -195,12 +197,14 @@ def shelf(run, scenario: str, arena: str, names: Sequence[str], **changes) -> di
                 _look(entry, recipe, seed)
             else:  # a reader's own is trained elsewhere
                 entry.open.append(seed)
+    stale.warn(r for e in entries.values() for r in e.results)
     return entries
 
 
 def _look(entry: Entry, recipe: recipes.Recipe, seed: int) -> None:
     """What `data/results` has of one run: a result, how it failed, or nothing."""
-    if found := evidence.recorded(recipe, entry.method, seed, folder=evidence.RESULTS):
+    options = {"folder": evidence.RESULTS, "warn": False}  # `warn` says it once for all
+    if found := evidence.recorded(recipe, entry.method, seed, **options):
         entry.results.append(found)
     elif words := failed(recipe, entry.method, seed):
         entry.failed[seed] = words
@@ -421,7 +425,10 @@ def _equal(a: Federation, b: Federation) -> bool:
 
 
 def missing(scenario: str, *, folder=evidence.RESULTS, names: Sequence[str] = ()) -> list[tuple]:
-    """(recipe, method, seed) of all runs on a scenario that have neither a result nor failed."""
+    """(recipe, method, seed) of all runs on a scenario that have neither a result nor failed.
+
+    What other code recorded does not count: that is to be done again.
+    """
     recipe = recipes.load(RECIPE, profile="quick", scenario=scenario)
     data, found = scenarios.build(recipe.scenario, **recipe.scenario_options), []
     for arena in ARENAS:
@@ -431,9 +438,19 @@ def missing(scenario: str, *, folder=evidence.RESULTS, names: Sequence[str] = ()
             inside = in_arena(recipe, arena, **changes)
             found += [(inside, m, seed) for m in those for seed in SEEDS
                       if m in recipe.methods and (not names or m in names)
-                      and not evidence.recorded(inside, m, seed, folder=folder)
-                      and not failed(inside, m, seed, folder=folder)]  # fmt: skip
+                      and not _done(inside, m, seed, folder)]  # fmt: skip
     return found
+
+
+def _done(recipe: recipes.Recipe, method: str, seed: int, folder) -> bool:
+    """Whether the code of today gave a result, or failed; unknown code counts as that of today."""
+    if there := evidence.recorded(recipe, method, seed, folder=folder, warn=False):
+        return not stale.is_stale(there)
+    if not failed(recipe, method, seed, folder=folder):
+        return False
+    made = load_json(_failure(recipe, method, seed, folder))["environment"]
+    settings = asdict(recipe.settings)
+    return stale.standing(method, settings, recipe.scenario, made)[0] != stale.STALE
 
 
 def failed(recipe: recipes.Recipe, method: str, seed: int, *, folder=None) -> str:
@@ -443,6 +460,12 @@ def failed(recipe: recipes.Recipe, method: str, seed: int, *, folder=None) -> st
         return ""
     found = load_json(path)
     return found["what"] if found["asked"] == _asked(recipe, method) else ""
+
+
+def _there(recipe: recipes.Recipe, method: str, seed: int, folder) -> bool:
+    """Whether a file says something of such a run, be it of other code."""
+    there = evidence.recorded(recipe, method, seed, folder=folder, warn=False)
+    return bool(there or failed(recipe, method, seed, folder=folder))
 
 
 def _failure(recipe: recipes.Recipe, method: str, seed: int, folder) -> Path:
@@ -467,7 +490,11 @@ def record(scenario: str, *, minutes: float, names: Sequence[str] = (),
     torch.set_num_threads(1)
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     left = _elsewhere(context, _missing, scenario, {"folder": folder, "names": names})
-    say(f"{scenario}: {len(left)} runs to do")
+    again = sum(_there(*run, folder) for run in left)
+    say(f"{scenario}: {len(left)} runs to do"
+        + f", {again} of them again ({stale.WORDS})" * bool(again))  # fmt: skip
+    if left:
+        require_committed(folder)
     for number, (recipe, method, seed) in enumerate(left, start=1):
         if time.monotonic() >= deadline:
             say(f"the time is up; {len(left) - number + 1} runs are left")
@@ -518,11 +545,12 @@ def _recorded(answer, recipe: recipes.Recipe, method: str, seed: int, folder) ->
     torch.set_num_threads(1)
     try:
         done = evidence.run(recipe, method, seed=seed, threads=1, folder=folder)
+        _failure(recipe, method, seed, folder).unlink(missing_ok=True)
         answer.send(f"{done.totals['seconds']:.1f} s, intra {done.headline['intra']:.3f}")
     except (OSError, MemoryError) as error:  # this machine's: to be tried again
         answer.send(f"FAILED here: {type(error).__name__}: {error}")
     except Exception as error:  # whatever it is, the next run has its turn
         entry = {"what": _words(error), "asked": _asked(recipe, method),
-                 "environment": evidence.environment(threads=1)}  # fmt: skip
+                 "environment": evidence.made_by(recipe, method)}  # fmt: skip
         save_json(_failure(recipe, method, seed, folder), entry)
         answer.send(f"FAILED: {entry['what']}")

@@ -59,6 +59,7 @@ class Checkpoints:
         self.folder = Path(folder) if folder else None
         self.every = every  # seconds
         self.limit, self.too_large = limit, None
+        self.code: str | None = None
         self._saved = time.monotonic()
 
     def files(self) -> list[Path]:
@@ -84,6 +85,7 @@ class Checkpoints:
         value = {
             "identity": identity(fed),
             "told": told(fed),
+            "code": self.code,
             "round": fed.round_,
             "history": fed.history,
             "channel": fed.channel.state(),
@@ -106,7 +108,8 @@ class Checkpoints:
     def restore(self, fed) -> bool:
         """Bring `fed` to the newest checkpoint that is whole; False if there is none at all.
 
-        Raises `StorageError` for one of another run, and where all are damaged.
+        False, too, with a warning, where other code left them: the run begins anew. Raises
+        `StorageError` for one of another run, and where all are damaged.
         """
         for unfinished in self.folder.glob(".*.pt.*") if self.folder else ():
             unfinished.unlink(missing_ok=True)  # what a killed run was writing
@@ -123,6 +126,12 @@ class Checkpoints:
             return False
         if value.get("identity") != identity(fed):
             raise self._other(path, value, fed)
+        if self.code and value.get("code") and value["code"] != self.code:
+            warnings.warn(f"{path.name} is of other code: the run begins anew", RuntimeWarning,
+                          stacklevel=2)  # fmt: skip
+            for old in self.files():
+                self.delete(old)
+            return False
         for fault in faults:
             warnings.warn(f"{fault.what}; the run goes on from {path.name}", RuntimeWarning,
                           stacklevel=2)  # fmt: skip

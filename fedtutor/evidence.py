@@ -16,8 +16,9 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,10 +26,11 @@ import numpy as np
 import pandas as pd
 import torch
 
-from . import __version__, methods, rounds, scenarios
+from . import __version__, methods, rounds, scenarios, stale
 from .checkpoints import Checkpoints
 from .checks import CheckError, check
 from .claims import Claims, claims_of, published_table, verdict, verdicts_in
+from .commits import commit, git_commit, require_committed
 from .counting import Work
 from .errors import SettingError, StorageError
 from .federation import Federation
@@ -39,12 +41,14 @@ from .storage import ROOT, damaged, load_json, save_json, shown
 
 __all__ = [
     "RESULTS", "CheckError", "Claims", "Result", "accuracies", "check", "claims_of", "environment",
-    "git_commit", "headlines", "load_result", "matrices", "peak_memory", "published_table",
-    "recorded", "result", "result_path", "run", "run_all", "save_result", "summary", "verdict",
-    "verdicts_in",
+    "git_commit", "headlines", "load_result", "made_by", "matrices", "peak_memory",
+    "published_table", "recorded", "result", "result_path", "run", "run_all", "save_result",
+    "summary", "verdict", "verdicts_in",
 ]  # fmt: skip
 
 RESULTS = ROOT / "data" / "results"
+SAVE_EVERY = 120.0  # seconds between checkpoints
+CAPS = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR")
 FORMAT = 1  # of a result file; a change of what a key means is a new format
 PARTS = {
     "scenario": ("name", "title", "options", "stand_in", "fingerprint"),
@@ -67,7 +71,7 @@ class Result:
     settings: dict  # all settings, resolved
     overrides: dict  # what differs from the recipe, as given
     seed: int
-    environment: dict  # versions, device, threads, git commit
+    environment: dict  # versions, processor, device, threads, git commit, code (`code_hash.py`)
     history: dict  # accuracy matrices, losses, bytes, seconds, per round
     headline: dict  # the last round: round, intra, inter, worst
     best: dict  # the round with the highest intra-domain accuracy, the same keys
@@ -83,8 +87,11 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
     core; `progress` wraps the numbers of the rounds; `watch(fed)` is called before the first round
     and after each; `folder` (e.g. `RESULTS`) keeps the result, `checkpoint` (a folder, or
     `Checkpoints`) the state of the run, from which it goes on, `artifacts` (a folder or a dict)
-    what runs can share, such as pretrained networks. Raises `FedtutorError`s.
+    what runs can share, such as pretrained networks. Raises `FedtutorError`s; a `folder` below
+    `data/` takes no result of uncommitted code.
     """
+    if folder is not None:
+        require_committed(folder)
     if scenario is None:
         scenario = scenarios.build(recipe.scenario, **recipe.scenario_options)
     if scenario.name != recipe.scenario:
@@ -94,6 +101,11 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
         )  # fmt: skip
     threads = threads or os.cpu_count() or 1
     parameters = _parameters(recipe, method)
+    about = made_by(recipe, method, device, threads)  # now: the code may be edited while it runs
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoints):
+        checkpoint = Checkpoints(checkpoint, every=SAVE_EVERY)
+    if checkpoint is not None:
+        checkpoint.code = about["code"]["hash"]
     if torch.device(device).type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     fed = Federation(
@@ -124,7 +136,7 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
         counted["start"] = {**start.as_dict(), "peak_memory": resident}
     measured = result(
         recipe, method, seed=seed, scenario=scenario, history=history, device=device,
-        threads=threads, **counted,
+        threads=threads, about=about, **counted,
     )  # fmt: skip
     if folder is not None:
         save_result(measured, result_path(recipe, method, seed, folder=folder))
@@ -137,8 +149,9 @@ def run_all(recipe: Recipe, names: Sequence[str], seeds: Sequence[int], *, scena
     """`run` for every method and seed, method by method.
 
     With `folder`, a result that lies there is read and not run again, if its settings, parameters
-    and data are those of the recipe and the recipe does not say `recompute`. With `checkpoint`
-    too, each run keeps its state in a folder below it until its result is written.
+    and data are those of the recipe, its code is that of today as far as it is known, and the
+    recipe does not say `recompute`. With `checkpoint` too, each run keeps its state in a folder
+    below it until its result is written.
     """
     if scenario is None:
         scenario = scenarios.build(recipe.scenario, **recipe.scenario_options)
@@ -146,8 +159,9 @@ def run_all(recipe: Recipe, names: Sequence[str], seeds: Sequence[int], *, scena
     for method, seed in [(method, seed) for method in names for seed in seeds]:
         path = result_path(recipe, method, seed, folder=folder or RESULTS)
         if folder is not None and not recipe.recompute:
-            found = recorded(recipe, method, seed, folder=folder)
-            if found and found.scenario["fingerprint"] == scenario.fingerprint:
+            found = recorded(recipe, method, seed, folder=folder, warn=False)
+            same = found and found.scenario["fingerprint"] == scenario.fingerprint
+            if same and not stale.is_stale(found):
                 results.append(found)
                 continue
         own = Path(checkpoint) / path.stem if checkpoint else None
@@ -160,11 +174,13 @@ def run_all(recipe: Recipe, names: Sequence[str], seeds: Sequence[int], *, scena
     return results
 
 
-def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS) -> Result | None:
+def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS,
+             warn: bool = True) -> Result | None:  # fmt: skip
     """What `folder` keeps of this run; None where there is nothing, or of other settings.
 
     An option that is younger than the file counts as its default. The data are not looked at, so
-    that a result can be read where they are absent.
+    that a result can be read where they are absent. One that other code recorded is read, with a
+    warning that says so.
     """
     path = result_path(recipe, method, seed, folder=folder)
     if not path.exists():
@@ -177,13 +193,16 @@ def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS) -> Resul
         and {**scenario_options_of(recipe.scenario), **found.scenario["options"]}
         == recipe.scenario_options
     )
+    if same and warn:
+        stale.warn([found])
     return found if same else None
 
 
 def result(recipe: Recipe, method: str, *, seed: int, scenario, history: dict, device="cpu",
-           threads: int = 1, **counted: dict) -> Result:  # fmt: skip
+           threads: int = 1, about: dict | None = None, **counted: dict) -> Result:  # fmt: skip
     """The `Result` of a run that has just ended in this process with `history`.
 
+    `about` is what `made_by` said when it began; without it, it is asked now.
     `counted` joins the totals. `run` gives it where nothing was resumed: "work", what all rounds
     computed (`counting.Work`); "start", the same before round 1 (what an artifact held is not in
     it), with the process's peak memory before the run.
@@ -203,9 +222,9 @@ def result(recipe: Recipe, method: str, *, seed: int, scenario, history: dict, d
             "stand_in": scenario.stand_in, "fingerprint": scenario.fingerprint,
         },
         method=method, parameters=_parameters(recipe, method), settings=asdict(recipe.settings),
-        overrides=recipe.overrides, seed=seed, environment=environment(device, threads),
-        history=history, headline=reached[-1], best=max(reached, key=lambda row: row["intra"]),
-        totals=totals,
+        overrides=recipe.overrides, seed=seed,
+        environment=about or made_by(recipe, method, device, threads), history=history,
+        headline=reached[-1], best=max(reached, key=lambda row: row["intra"]), totals=totals,
     )  # fmt: skip
 
 
@@ -247,25 +266,39 @@ def environment(device="cpu", threads: int = 1) -> dict:
     return {
         "fedtutor": __version__, "python": platform.python_version(), "torch": torch.__version__,
         "torchvision": version("torchvision"), "numpy": version("numpy"),
-        "platform": platform.system(), "git": git_commit(), "threads": threads,
+        "platform": platform.system(), "git": commit(), "threads": threads,
         "device": torch.cuda.get_device_name(device) if gpu else cpu,
+        "processor": processor(), "instructions": instructions(),
     }  # fmt: skip
 
 
-def git_commit(root: Path = ROOT) -> dict | None:
-    """{"commit", "dirty"}: dirty where code or recipes differ from it; None outside a clone."""
+def made_by(recipe: Recipe, method: str, device="cpu", threads: int = 1) -> dict:
+    """`environment`, and the code that such a run uses: what its result says of its making."""
+    code = stale.code_now(method, asdict(recipe.settings), recipe.scenario)
+    return {**environment(device, threads), "code": code}
 
-    def git(*words: str) -> str:
-        command = ["git", "-C", str(root), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
-    try:
-        if Path(git("rev-parse", "--show-toplevel")).resolve() != Path(root).resolve():
-            return None
-        changed = git("status", "--porcelain", "--", "fedtutor", "data/recipes")
-        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(changed)}
-    except (OSError, subprocess.CalledProcessError):
-        return None
+@cache
+def processor() -> str:
+    """The model of the processor, as the system names it; "" where nobody says."""
+    if platform.system() == "Darwin":
+        command = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        with suppress(OSError, subprocess.CalledProcessError):
+            said = subprocess.run(command, capture_output=True, text=True, check=True)
+            return said.stdout.strip()
+    if platform.system() == "Windows":
+        return os.environ.get("PROCESSOR_IDENTIFIER", platform.processor())
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        return next(named, platform.processor())
+    return platform.processor()
+
+
+def instructions() -> dict[str, str]:
+    """The vector instructions that torch uses, and the variables that keep a library from more."""
+    used = {"torch": torch.backends.cpu.get_cpu_capability()}
+    return used | {name: os.environ[name] for name in CAPS if name in os.environ}
 
 
 def peak_memory(device="cpu") -> int | None:

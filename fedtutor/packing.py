@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from . import evidence, scenarios, sources
+from . import commits, scenarios, sources
 from .cache import reading
 from .errors import DataError, SettingError
 from .formats import packed
-from .queue import Run, absent, code
+from .queue import Run, absent
 from .storage import shown, write_atomically
 
 MB = 10**6
@@ -54,8 +54,11 @@ def pack(runs: Sequence[Run], out, *, limit: float = 60, say: Callable = print) 
                         do="raise --limit-mb, or get the data first")  # fmt: skip
     for (name, _), (file, content) in files.items():
         write_atomically(out / name / file, lambda path, c=content: Path(path).write_bytes(c))
-    found = evidence.git_commit() or {"commit": None, "dirty": True}
-    note = json.dumps({**found, "code": code()}, indent=1) + "\n"
+    found = commits.git_commit() or {"commit": None, "dirty": True}
+    if found["dirty"]:
+        say("code or recipes are not committed: what these images go with can record nothing below "
+            "data/, only into a folder of its own (--results)")  # fmt: skip
+    note = json.dumps({**found, "code": commits.code()}, indent=1) + "\n"
     write_atomically(out / "commit.json", lambda path: Path(path).write_text(note))
     size = sum(len(content) for _, content in files.values()) / MB
     say(f"{len(fitting)} runs, {len(files)} files, {size:.1f} MB in {shown(out)}")

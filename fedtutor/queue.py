@@ -12,7 +12,6 @@ runs, `packing.py` packs images. Nothing imports a notebook: torch, torchvision 
 what they bring along (numpy, Pillow, filelock), are enough; SVHN's own .mat files need SciPy, too.
 """
 
-import hashlib
 import json
 import statistics
 import tomllib
@@ -24,7 +23,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from . import claims, evidence, methods, recipes, scenarios, sources
+from . import claims, evidence, methods, recipes, scenarios, sources, stale
 from .checkpoints import Checkpoints
 from .errors import DataError, FedtutorError, SettingError, StorageError, choose
 from .recipes import Recipe
@@ -211,7 +210,8 @@ def survey(runs: Sequence[Run], folder=evidence.RESULTS) -> tuple[dict, list[str
     """(path -> `Result`, faults in words): what `folder` holds of the runs.
 
     A file that is cut, altered, foreign, of other settings, or a second one of its run is named and
-    skipped: where it lies in the place of a result, that run is open.
+    skipped: where it lies in the place of a result, that run is open. What other code recorded is
+    found, too; `valid` leaves it out.
     """
     folder, found, faults = Path(folder), {}, []
     expected = {run.path(folder): run for run in runs}
@@ -234,11 +234,17 @@ def survey(runs: Sequence[Run], folder=evidence.RESULTS) -> tuple[dict, list[str
                 faults.append(f"{name}: {kind} {home.relative_to(folder)}")
             elif path in expected:
                 run = expected[path]
-                if evidence.recorded(run.recipe, run.method, run.seed, folder=folder) == result:
+                options = {"folder": folder, "warn": False}
+                if evidence.recorded(run.recipe, run.method, run.seed, **options) == result:
                     found[path] = result
                 else:
                     faults.append(f"{name}: of other settings than its recipe has today")
     return found, faults
+
+
+def valid(found: dict[Path, evidence.Result]) -> dict[Path, evidence.Result]:
+    """Those of `found` that need not be played again: their code is that of today, or unknown."""
+    return {path: result for path, result in found.items() if not stale.is_stale(result)}
 
 
 def measured(runs: Sequence[Run], found: dict[Path, evidence.Result], device: str) -> list[Run]:
@@ -286,7 +292,7 @@ def _absent(name: str, options: str) -> str | None:
 
 def overview(runs: Sequence[Run], found: dict, folder, kept) -> str:
     """A table: one line per row and column of the manifest, with done and open seeds."""
-    lines = {}
+    lines, done_now = {}, valid(found)
     for run in runs:
         line = lines.setdefault((run.table, run.row, run.column), {
             "value": run.value, "table": run.table, "row": run.row, "column": run.column,
@@ -295,8 +301,9 @@ def overview(runs: Sequence[Run], found: dict, folder, kept) -> str:
         })  # fmt: skip
         played = run.played(kept)
         about = f" ({played} of {run.recipe.settings.rounds} rounds)" if played else ""
-        done = run.path(folder) in found
-        line["done" if done else "open"].append(f"{run.seed}" + about * (not done))
+        done, there = run.path(folder) in done_now, run.path(folder) in found
+        about = f" ({stale.WORDS})" if there and not done else about * (not done)
+        line["done" if done else "open"].append(f"{run.seed}{about}")
     table = pd.DataFrame(lines.values())
     for key in ("done", "open"):
         table[key] = table[key].map(", ".join)
@@ -304,31 +311,14 @@ def overview(runs: Sequence[Run], found: dict, folder, kept) -> str:
     return table.to_string(index=False, float_format=lambda number: f"{number:g}")
 
 
-def totals(runs: Sequence[Run], left: Sequence[Run], kept) -> str:
-    """A sentence: how many runs are done, open, without data here; GPU minutes of the open ones."""
+def totals(runs: Sequence[Run], left: Sequence[Run], kept, again: int = 0) -> str:
+    """A sentence: how many runs are done, open, without data here; GPU minutes of the open ones.
+
+    `again` of those that are left have a result of other code.
+    """
     here = [run for run in left if absent(run) is None]
     minutes = sum(run.left(kept) for run in here)
     number = len(in_order(runs, kept))
     return (f"{number} runs: {number - len(left)} done, {len(here)} open with about {minutes:.0f} "
             f"minutes of a GPU (estimates until measured), {len(left) - len(here)} without data "
-            f"here")  # fmt: skip
-
-
-def commit() -> dict | None:
-    """The commit that runs: of the clone, or what `queue pack` noted, if the code is the same."""
-    if (found := evidence.git_commit()) is not None:
-        return found
-    for folder in sources.folders_of_data():
-        if (file := folder / "commit.json").exists():
-            note = load_json(file)
-            if isinstance(note, dict) and note.get("code") == code():
-                return {key: note[key] for key in ("commit", "dirty")}
-    return None
-
-
-def code() -> str:
-    """12 hex digits over the module and the recipes."""
-    digest = hashlib.sha256()
-    for file in sorted([*ROOT.glob("fedtutor/**/*.py"), *ROOT.glob("data/recipes/*.toml")]):
-        digest.update(str(file.relative_to(ROOT)).encode() + file.read_bytes())
-    return digest.hexdigest()[:12]
+            f"here" + f"; {again} to do again ({stale.WORDS})" * bool(again))  # fmt: skip

@@ -26,6 +26,7 @@ import pandas as pd
 import torch
 
 from . import evidence, methods, recipes, rounds, scenarios
+from .commits import require_committed
 from .errors import StorageError, TrainingError, choose
 from .federation import Federation
 from .recipes import Recipe
@@ -47,8 +48,10 @@ def rehearse(name: str, *, scenario: str | None = None, names: Sequence[str] | N
     that fails has its error in its row and stops nothing. What goes through `fed.artifact`, such as
     pretrained networks, is made once for all methods; in the folder `artifacts` later calls find
     it too. Fewer `threads` need less memory: so many clients train at once.
-    Raises `SettingError` for an unknown recipe, scenario, method or override, and `StorageError`.
+    Raises `SettingError` for an unknown recipe, scenario, method or override, and where `folder`
+    takes nothing of uncommitted code; and `StorageError`.
     """
+    require_committed(folder)
     full = recipes.load(name, profile=profile)
     recipe = recipes.load(name, profile=profile, scenario=scenario, overrides=overrides)
     recipe = recipe.change({"rounds": ROUNDS, "eval_every": ROUNDS})
@@ -64,7 +67,7 @@ def rehearse(name: str, *, scenario: str | None = None, names: Sequence[str] | N
                 "method": method, "profile": profile, "reduced": reduced(full, recipe, method),
                 "networks": recipe.settings.models, "batch_size": recipe.settings.batch_size,
                 "public_batch_size": recipe.settings.public_batch_size,
-                "environment": evidence.environment(device, threads),
+                "environment": evidence.made_by(recipe, method, device, threads),
             }  # fmt: skip
             with tempfile.TemporaryDirectory() as checkpoint:
                 row |= _played(recipe, method, checkpoint=checkpoint, **options)

@@ -12,6 +12,7 @@ import os
 import platform
 import re
 import textwrap
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -19,7 +20,7 @@ import pandas as pd
 import torch
 import torchvision
 
-from . import __version__, evidence, figures, methods, recipes, scenarios
+from . import __version__, commits, evidence, figures, methods, recipes, scenarios, stale
 from .errors import SettingError, choose
 from .federation import Federation
 from .settings import device_of
@@ -72,25 +73,33 @@ class Run:
         do not touch it, save "recompute". What is not there, or of other settings, is computed
         now, or left out with `compute=False`. It is kept where the environment variable
         `FEDTUTOR_RECORD` is set, and where a notebook in the paper profile computes the paper's
-        own setting.
+        own setting. Then it is computed anew, too, where other code recorded it; else that is read,
+        with a warning. `data/results/` takes nothing of uncommitted code.
         """
         asked = recipes.load(
             recipe or self.recipe.name, profile=profile, scenario=scenario, overrides=changes
         )
         about = {**changes, "recorded": [asked.name, asked.profile, asked.scenario]}
-        keeps = os.environ.get("FEDTUTOR_RECORD") or self.recipe.profile == profile == "paper"
+        asked_to = bool(os.environ.get("FEDTUTOR_RECORD"))
+        keeps = asked_to or self.recipe.profile == profile == "paper"
         results = []
         for seed in self.seeds if seeds is None else seeds:
             key = _key(method, seed, about)
             if key not in self.results:
-                found = evidence.recorded(asked, method, seed, folder=evidence.RESULTS)
+                options = {"folder": evidence.RESULTS, "warn": False}
+                found = evidence.recorded(asked, method, seed, **options)
                 if not compute and not found:
                     continue
-                if not found or self.recipe.recompute:
+                anew = self.recipe.recompute or (asked_to and found and stale.is_stale(found))
+                if not found or anew:
+                    if keeps and not asked_to and (files := commits.uncommitted(evidence.RESULTS)):
+                        keeps = False  # who did not ask for it is not stopped by it
+                        warnings.warn(f"not kept: {files[0]} is not committed", stacklevel=2)
                     keep = evidence.RESULTS if keeps else None
                     found = self._train(asked, method, seed, folder=keep)
                 self.results[key] = found
             results.append(self.results[key])
+        stale.warn(results)
         return results
 
     def federation(self, method: str, seed: int = 0, **changes) -> Federation:

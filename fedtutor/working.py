@@ -16,8 +16,9 @@ import torch
 
 from . import evidence
 from .checkpoints import Checkpoints
+from .commits import require_committed
 from .errors import FedtutorError
-from .queue import Run, absent, commit, in_order
+from .queue import Run, absent, in_order
 from .storage import save_json
 
 LIMIT = 48 * 10**6  # bytes of tensors in a file of a checkpoint: with all else under 50 MB
@@ -36,8 +37,9 @@ def play(run: Run, *, results, kept, device: str = "cpu", threads: int = 1, dead
     """Play a run from its checkpoint on, in this process, and write its result; in words.
 
     Before every round it asks whether that round can end before `deadline` (of `clock`). Raises
-    `Paused` where it cannot.
+    `Paused` where it cannot, and `SettingError` where `results` takes none of uncommitted code.
     """
+    require_committed(results)
     place, rounds = run.state(kept), run.recipe.settings.rounds
     states = Checkpoints(place, every=0, limit=LIMIT)
     longest, before = 60 * run.round_minutes(), None
@@ -65,7 +67,7 @@ def play(run: Run, *, results, kept, device: str = "cpu", threads: int = 1, dead
         run.recipe, run.method, seed=run.seed, device=device, threads=threads, watch=look,
         checkpoint=states, artifacts=Path(kept) / "artifacts",
     )  # fmt: skip
-    about = {**result.environment, "git": commit(), "at_once": at_once}
+    about = {**result.environment, "at_once": at_once}
     evidence.save_result(replace(result, environment=about), run.path(results))
     for file in states.files():
         states.delete(file)
@@ -136,12 +138,15 @@ def work(runs: Sequence[Run], *, minutes: float, results=evidence.RESULTS, kept,
     """Start runs, most valuable first, until `minutes` are over; (run, outcome, words) each.
 
     `at_once` runs work side by side where their gigabytes fit into `memory`. One that could not end
-    a round in the time that is left is passed over, and so is one whose data are absent.
+    a round in the time that is left is passed over, and so is one whose data are absent. Raises
+    `SettingError` before the first where `results` takes none of uncommitted code.
     """
     deadline = clock() + 60 * minutes
     options = {"results": results, "kept": kept, "device": device, "threads": threads,
                "at_once": at_once, "deadline": deadline}  # fmt: skip
     waiting, working, ended = in_order(runs, kept), [], []
+    if waiting:
+        require_committed(results)
     extra = PROCESS if torch.device(device).type == "cuda" else 0.0
 
     def end(job, outcome, words):

@@ -293,9 +293,9 @@ def played(monkeypatch):
         calls.append((fed.method.name, fed.seed))
         assert list(progress(range(2))) == [0, 1] and fed.threads >= 1
         if checkpoint:
-            checkpoint.mkdir(parents=True)
-            (checkpoint / "round-000002.pt").write_text("state")
-            (checkpoint / "notes.txt").write_text("mine")
+            checkpoint.folder.mkdir(parents=True)
+            (checkpoint.folder / "round-000002.pt").write_text("state")
+            (checkpoint.folder / "notes.txt").write_text("mine")
         return history(*ROUNDS)
 
     monkeypatch.setattr(evidence, "Federation", federation)

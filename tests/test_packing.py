@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedtutor import evidence, queue, scenarios
+from fedtutor import commits, queue, scenarios
 from fedtutor.__main__ import main
 from fedtutor.errors import DataError, SettingError
 from fedtutor.packing import pack
@@ -139,8 +139,8 @@ def test_pack_and_run_from_the_command_line(runs, tmp_path, monkeypatch, capsys)
     words = ["queue", "pack", str(out), "--rows", "1", "--results", str(tmp_path / "r"), *manifest]
     assert main(words) == 0 and not (out / "cifar10").exists()
     note = json.loads((out / "commit.json").read_text())
-    assert note["code"] == queue.code()
-    assert note["commit"] == (evidence.git_commit() or {"commit": None})["commit"]
+    assert note["code"] == commits.code()
+    assert note["commit"] == (commits.git_commit() or {"commit": None})["commit"]
     assert main(["queue", "pack", *manifest, "--results", str(tmp_path / "r")]) == 1
     assert "SettingError: no folder" in capsys.readouterr().err
     monkeypatch.setenv("FEDTUTOR_DATA", str(out))

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from conftest import tiny_scenario
 
-from fedtutor import evidence, queue, scenarios, working
+from fedtutor import commits, queue, scenarios, working
 from fedtutor.__main__ import main
 from fedtutor.claims import published_table
 from fedtutor.errors import SettingError
@@ -193,7 +193,7 @@ def test_a_run_stops_before_the_time_is_up_and_goes_on_with_the_same_bits(manife
         assert run.played(places["kept"]) == (played if played < 3 else 0)
     first, second = (load_result(run.path(p["results"])) for p in (whole, places))
     assert plain(first) == plain(second)
-    assert second.environment["at_once"] == 1 and second.environment["git"] == queue.commit()
+    assert second.environment["at_once"] == 1 and second.environment["git"] == commits.commit()
     assert second.settings["precision"] == "float32"
     assert not list(run.state(places["kept"]).iterdir())
 
@@ -487,14 +487,14 @@ def test_the_overview_says_what_is_done_begun_and_absent(done, places, monkeypat
 
 
 def test_the_commit_is_that_of_the_clone_or_of_the_packed_note(tmp_path, monkeypatch):
-    assert queue.commit() == evidence.git_commit()
-    monkeypatch.setattr(evidence, "git_commit", lambda: None)
+    assert commits.commit() == commits.git_commit()
+    monkeypatch.setattr(commits, "git_commit", lambda root: None)
     monkeypatch.setenv("FEDTUTOR_DATA", str(tmp_path))
-    assert queue.commit() is None
-    save_json(tmp_path / "commit.json", {"commit": "ab12", "dirty": False, "code": queue.code()})
-    assert queue.commit() == {"commit": "ab12", "dirty": False}
+    assert commits.commit() is None
+    save_json(tmp_path / "commit.json", {"commit": "ab12", "dirty": False, "code": commits.code()})
+    assert commits.commit() == {"commit": "ab12", "dirty": False}
     save_json(tmp_path / "commit.json", {"commit": "ab12", "dirty": False, "code": "another"})
-    assert queue.commit() is None
+    assert commits.commit() is None
 
 
 # --- the command

@@ -358,7 +358,9 @@ def test_a_bad_file_is_named_and_its_run_is_open(some, kind, capsys):
     after = cells_of(made)
     assert [place for place in before if before[place] != after[place]] == [("IL", "MNIST N=2")]
     assert main(["report", "--results", str(folder)]) == 0
-    assert f"skipped {fault}" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"skipped {fault}" in out
+    assert re.search(r"\d+ stale \(its code has changed\), \d+ of unknown code, \d+ dirty", out)
 
 
 # --- misprints

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ..commits import require_committed
 from ..errors import StorageError
 from ..storage import ROOT, damaged, load_json, save_json, shown
 
@@ -23,7 +24,7 @@ def kept(name: str, setting: dict, compute: Callable, *, folder: Path | None = N
 
     Both are plain values, ready for JSON. What was computed is kept with `keep`, and where the
     environment variable FEDTUTOR_RECORD is set; in `folder`, else `FOLDER`. Raises `StorageError`
-    for a damaged file.
+    for a damaged file, and `SettingError` where the folder takes nothing of uncommitted code.
     """
     path = Path(folder or FOLDER) / f"{name}.json"
     setting = json.loads(json.dumps(setting))
@@ -33,9 +34,12 @@ def kept(name: str, setting: dict, compute: Callable, *, folder: Path | None = N
             raise damaged(path, ValueError("its parts are not those of a kept attack"))
         if value["setting"] == setting:
             return value["numbers"]
+    keep = keep or bool(os.environ.get("FEDTUTOR_RECORD"))
+    if keep:
+        require_committed(path.parent)
     began = time.process_time()
     numbers = compute()
-    if keep or os.environ.get("FEDTUTOR_RECORD"):
+    if keep:
         _save(path, name, setting, numbers, time.process_time() - began)
     return json.loads(json.dumps(numbers))
 
