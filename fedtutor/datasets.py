@@ -47,7 +47,7 @@ class Images:
     source: str
 
     def __post_init__(self):
-        if not (isinstance(self.source, str) and self.source.strip()):
+        if not isinstance(self.source, str):
             raise DataError(
                 f"source = {self.source!r}", where="Images",
                 do="say in words where the images are from",

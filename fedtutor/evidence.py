@@ -30,7 +30,7 @@ from .checkpoints import Checkpoints
 from .checks import CheckError, check
 from .claims import Claims, claims_of, published_table, verdict, verdicts_in
 from .counting import Work
-from .errors import SettingError, StorageError
+from .errors import SettingError, StorageError, choose
 from .federation import Federation
 from .measures import inter, intra
 from .recipes import Recipe, scenario_options_of
@@ -140,6 +140,7 @@ def run_all(recipe: Recipe, names: Sequence[str], seeds: Sequence[int], *, scena
     and data are those of the recipe and the recipe does not say `recompute`. With `checkpoint`
     too, each run keeps its state in a folder below it until its result is written.
     """
+    names = different(names, where="run_all")
     if scenario is None:
         scenario = scenarios.build(recipe.scenario, **recipe.scenario_options)
     results = []
@@ -158,6 +159,21 @@ def run_all(recipe: Recipe, names: Sequence[str], seeds: Sequence[int], *, scena
             for file in Checkpoints(own, every=0).files():
                 file.unlink()
     return results
+
+
+def different(names, *, where: str) -> list[str]:
+    """The names of methods; raises `SettingError` for none, and one that is unknown or twice."""
+    names = [names] if isinstance(names, str) else names
+    if not isinstance(names, list | tuple) or not names:
+        raise SettingError(
+            f"methods = {names!r}", where=where,
+            do='give a list of names, such as ["solo", "fedavg"]',
+        )  # fmt: skip
+    for name in names:
+        choose(name, methods.METHODS, kind="method", where=where)
+        if names.count(name) > 1:
+            raise SettingError(f"{name!r} is named twice", where=where, do="name each method once")
+    return list(names)
 
 
 def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS) -> Result | None:
