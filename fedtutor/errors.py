@@ -59,6 +59,7 @@ def choose(name: str, choices, *, kind: str, where: str, error=SettingError) -> 
     if isinstance(name, str) and name in choices:
         return name
     near = get_close_matches(str(name), choices, n=1)
+    near = near or [choice for choice in choices if choice.lower() == str(name).lower()]
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise error(
         f"unknown {kind} {name!r}", where=where, do=f"{hint}choose one of: {', '.join(choices)}"

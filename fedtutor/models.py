@@ -226,9 +226,7 @@ def _body(network: Architecture, shape: tuple, where: str) -> tuple[nn.Module, i
     """The network's module on the meta device, and d; `ModelError` for what is no features."""
     try:
         body = network.features(shape[0], shape[-1])
-        if not isinstance(body, nn.Module):
-            raise ModelError(f"features made a {type(body).__name__}", where=where,
-                             do="return the nn.Module itself")  # fmt: skip
+        _require_new(body, where)
         h = body.eval()(torch.empty(2, *shape))
     except FedtutorError:
         raise
@@ -245,16 +243,30 @@ def _body(network: Architecture, shape: tuple, where: str) -> tuple[nn.Module, i
             f"for 2 images the network returns {found}, not features [2, d]", where=where,
             do="return one vector per image" + more * isinstance(h, Tensor),
         )  # fmt: skip
-    refuse_foreign_chance(body)
-    for name, layer in body.named_modules():
+    return body, h.shape[1]
+
+
+def _require_new(body, where: str) -> None:
+    """Raise `ModelError` for what is no module that was made just now, for one client."""
+    if not isinstance(body, nn.Module):
+        raise ModelError(f"features made a {type(body).__name__}", where=where,
+                         do="return the nn.Module itself")  # fmt: skip
+    for name, layer in layers_of(body):
         for key, value in vars(layer).items():
             if isinstance(value, Tensor):
                 raise ModelError(
-                    f"{key} is a tensor that no device and no checkpoint would know of",
-                    where=f"{where}, layer {name!r}",
+                    f"{name}{key} is a tensor that no device and no checkpoint would know of",
+                    where=where,
                     do=f"write self.register_buffer({key!r}, ...), and fill it in draw_weights",
                 )  # fmt: skip
-    return body, h.shape[1]
+    held = dict([*body.named_parameters(), *body.named_buffers()])
+    old = [name for name, value in held.items() if not value.is_meta]
+    if old:
+        raise ModelError(
+            f"{old[0]} was there before: all clients would share one network", where=where,
+            do="make new layers in each call of features(in_channels, image_size)",
+        )  # fmt: skip
+    refuse_foreign_chance(body)
 
 
 def use_generator(model: nn.Module, generator: torch.Generator | None) -> None:

@@ -109,8 +109,8 @@ def register(name: str):
                 f"the class {cls.__name__} has no @dataclass of its own", where=f"method {name!r}",
                 do=f'write @register("{name}") above @dataclass above class {cls.__name__}',
             )  # fmt: skip
-        _check_hooks(cls, name)
         _check_parameters(cls, name)
+        _check_hooks(cls, name)
         before = METHODS.get(name)
         if _is_ours(before) and not _is_ours(cls):
             warnings.warn(f"{name!r} is a method of the suite; from now on it is yours. Choose "
@@ -163,13 +163,13 @@ def _check_parameters(cls, name: str) -> None:
                 f"parameter {f.name!r} of {name!r} has no default", where="register",
                 do=f"write one, such as {f.name}: float = 1.0",
             )  # fmt: skip
-        if f.name in (*HOOKS, *SET_BY_CLASS):
+        if f.name in (*HOOKS, *SET_BY_CLASS):  # the value would stand in the place of the hook
             raise SettingError(f"parameter {f.name!r} of {name!r} has the name of a hook",
                                where="register", do="give it another name")  # fmt: skip
-    annotated = get_annotations(cls)
+    annotated, known = get_annotations(cls), (*HOOKS, *SET_BY_CLASS)
     for own, value in vars(cls).items():
         plain = isinstance(value, int | float | str | list | tuple | dict | None)
-        if plain and not own.startswith("_") and own not in (*annotated, *SET_BY_CLASS):
+        if plain and not own.startswith("_") and own not in (*annotated, *known):
             kind = "float" if isinstance(value, float) else type(value).__name__
             raise SettingError(
                 f"{own} = {value!r} is no parameter: it has no type", where=f"method {name!r}",
