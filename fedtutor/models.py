@@ -195,8 +195,7 @@ def register(name: str, network: Architecture) -> Architecture:
                 layer.eval()  # ours draw from a generator of their own, and have none yet
         with _NoGlobalChance(where):
             body(torch.empty(2, 3, size, size))
-    model = Network(body, (3, size, size), 1, 2).to_empty(device="cpu")
-    initialize(model, generator=torch.Generator())
+    initialize(body.to_empty(device="cpu"), generator=torch.Generator())
     if name in OURS and network is not OURS[name]:
         warnings.warn(f"{name!r} is a network of the suite; from now on it is yours. Choose "
                       "another name to have both", UserWarning, stacklevel=2)  # fmt: skip

@@ -283,7 +283,7 @@ def register(name: str):
                            do='write @register("my-scenario") above the function')  # fmt: skip
 
     def enter(builder):
-        if not callable(builder):
+        if isinstance(builder, type) or not callable(builder):
             raise SettingError(f"{name!r} is {_short(builder)}", where=where,
                                do="give a function that returns a Scenario")  # fmt: skip
         for option in signature(builder).parameters.values():
