@@ -34,7 +34,7 @@ from .errors import SettingError, StorageError, choose
 from .federation import Federation
 from .measures import inter, intra
 from .recipes import Recipe, scenario_options_of
-from .settings import Settings
+from .settings import Settings, device_of
 from .storage import ROOT, damaged, load_json, save_json, shown
 
 __all__ = [
@@ -85,6 +85,7 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
     `Checkpoints`) the state of the run, from which it goes on, `artifacts` (a folder or a dict)
     what runs can share, such as pretrained networks. Raises `FedtutorError`s.
     """
+    device = device_of(device)
     if scenario is None:
         scenario = scenarios.build(recipe.scenario, **recipe.scenario_options)
     if scenario.name != recipe.scenario:

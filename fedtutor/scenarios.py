@@ -283,10 +283,14 @@ def register(name: str):
                            do='write @register("my-scenario") above the function')  # fmt: skip
 
     def enter(builder):
-        if isinstance(builder, type) or not callable(builder):
+        try:
+            options = None if isinstance(builder, type) else signature(builder).parameters
+        except (TypeError, ValueError):  # no function, or one that Python knows nothing of
+            options = None
+        if options is None:
             raise SettingError(f"{name!r} is {_short(builder)}", where=where,
-                               do="give a function that returns a Scenario")  # fmt: skip
-        for option in signature(builder).parameters.values():
+                               do="give a function that returns a Scenario") from None  # fmt: skip
+        for option in options.values():
             if option.default is Parameter.empty:
                 raise SettingError(
                     f"option {option.name!r} of scenario {name!r} has no default", where=where,

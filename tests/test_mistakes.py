@@ -311,6 +311,7 @@ MISTAKES = [
     ("a partition as a number", lambda: build("mnist-mini", partition=3), "give a text"),
     ("a scenario of no name", lambda: scenarios.register("")(tiny_scenario), "the name of a"),
     ("register without brackets", lambda: scenarios.register(tiny_scenario), "above the function"),
+    ("a function of torch as a scenario", lambda: registered(torch.zeros), "give a function"),
     ("a scenario instead of a function", lambda: registered(tiny_scenario()), "give a function"),
     ("an option without a default", lambda: registered(lambda size: size), "has no default"),
     ("a builder that returns 3", lambda: built(lambda: 3), "returned a int, 3"),

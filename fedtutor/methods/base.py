@@ -148,7 +148,7 @@ def _check_call(cls, hook: str, name: str) -> None:
         found = getattr(cls, hook)
         bound = isinstance(vars(cls)[hook], staticmethod | classmethod)
         signature(found).bind(*asked[1 if bound else 0 :])
-    except TypeError:
+    except (TypeError, ValueError):
         raise SettingError(
             f"{hook} cannot be called with ({', '.join(asked)})", where=f"method {name!r}",
             do=f"write def {hook}({', '.join(asked)})",
