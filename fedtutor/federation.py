@@ -84,8 +84,9 @@ class Federation:
         """The clients that the method selects; raises `SettingError` for nobody, or for others."""
         chosen = self.method.select(self)
         clients = list(chosen) if isinstance(chosen, list | tuple) else []
-        foreign = [c for c in clients if not any(c is own for own in self.clients)]
-        twice = len({id(c) for c in clients}) < len(clients)
+        own, ids = {id(c) for c in self.clients}, [id(c) for c in clients]
+        foreign = [c for c in clients if id(c) not in own]
+        twice = len(set(ids)) < len(ids)
         if not clients or foreign or twice:
             found = f"{foreign[0]!r}" if foreign else "a client twice" if twice else f"{chosen!r}"
             raise SettingError(
