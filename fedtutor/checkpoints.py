@@ -9,6 +9,7 @@ once, no optimizer where every round has a new one, no network that is made anew
 import copy
 import hashlib
 import json
+import os
 import time
 import warnings
 from collections.abc import Callable
@@ -18,9 +19,10 @@ from pathlib import Path
 import torch
 
 from .channel import SERVER
-from .errors import StorageError
+from .errors import SettingError, StorageError
+from .kinds import is_a
 from .optimizers import new_optimizer
-from .storage import damaged, load_tensors, locked, save_tensors, shown
+from .storage import ROOT, damaged, load_tensors, locked, save_tensors, shown
 
 PLAIN = (torch.Tensor, int, float, str, bool, type(None))
 TENSOR = "number of the tensor"  # key of the dict that stands for one inside a checkpoint
@@ -48,6 +50,27 @@ def told(fed) -> dict[str, str]:
     return {key: str(value) for key, value in {**known, **asdict(fed.settings), **own}.items()}
 
 
+def folder_to_write(folder, name: str) -> Path:
+    """`folder` as a path; raises an error of ours where nobody may write what can be made anew.
+
+    That is the project's `data/`, whose files are committed; only the cache in it is free.
+    """
+    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
+        raise SettingError(f"{name} = {folder!r}", where=name, do="give the path of a folder")
+    path, data = Path(folder), ROOT / "data"
+    if path.exists() and not path.is_dir():
+        raise StorageError(f"{path.name} is a file", where=shown(path), do="give a folder")
+    inside = path.resolve().is_relative_to(data) and not path.resolve().is_relative_to(
+        data / "cache"
+    )
+    if inside:
+        raise StorageError(
+            f"{name} = {shown(path)}, where the project keeps its data", where=name,
+            do="choose another folder, such as build/checkpoints",
+        )  # fmt: skip
+    return path
+
+
 class Checkpoints:
     """The last two checkpoints of one run in `folder` (None: nothing is kept).
 
@@ -56,7 +79,10 @@ class Checkpoints:
     """
 
     def __init__(self, folder, every: float, limit: int | None = None):
-        self.folder = Path(folder) if folder else None
+        if not (is_a(every, float) and every >= 0):
+            raise SettingError(f"every = {every!r}", where="checkpoints",
+                               do="give a number of seconds, 0 or more")  # fmt: skip
+        self.folder = None if folder is None else folder_to_write(folder, "checkpoint")
         self.every = every  # seconds
         self.limit, self.too_large = limit, None
         self.code: str | None = None

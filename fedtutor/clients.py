@@ -1,10 +1,12 @@
 """Who takes part: the clients and the server, and what each of them holds."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
 from . import models
+from .errors import SettingError
 from .randomness import generator
 
 
@@ -29,9 +31,19 @@ class Once:
     def __init__(self, parts: Callable):
         self.parts, self.index, self.x = parts, None, None
         self._values: dict[tuple, torch.Tensor] = {}
+        self._codes: dict[tuple, object] = {}  # of what was asked: a slip in `key` is noticed
 
-    def __call__(self, key: tuple, compute: Callable, x: torch.Tensor) -> torch.Tensor:
-        """compute(x), row by row, for the batch that the client trains on now."""
+    def __call__(self, key: tuple, compute: partial, x: torch.Tensor) -> torch.Tensor:
+        """compute(x), row by row, for the batch that the client trains on now.
+
+        What has one `key` is one thing: `compute` is asked the first time only.
+        """
+        code = getattr(compute.func, "__code__", None)
+        if self._codes.setdefault(key, code) is not code:
+            raise SettingError(
+                f"two different computations are called {key[1]!r}",
+                where=f"client.fixed({key[0]!r}, ...)", do="give each a name of its own",
+            )  # fmt: skip
         if key not in self._values:
             self._values[key] = torch.cat([compute(part) for part in self.parts()])
         return self._values[key][self.index]
@@ -72,17 +84,23 @@ class Client(Server):
             if any(layer.training != mode for _, layer in models.layers_of(model)):
                 model.train(mode)
 
-    def fixed(self, role: str, compute: Callable, x: torch.Tensor) -> torch.Tensor:
+    def fixed(self, role: str, what: str, compute: Callable, x: torch.Tensor) -> torch.Tensor:
         """compute(network, x) of a network that does not change while the client trains.
 
         `compute` must treat images one by one, without gradient. In a local update of several
         epochs it is asked once for each image of the client, many at a time, not once per batch.
+        `what` names the answer, such as "logits": two answers of one network need two names.
         """
+        if not isinstance(what, str):
+            raise SettingError(
+                f"client.fixed({role!r}, {type(what).__name__}, ...) does not say what is computed",
+                where=f"client {self.id}",
+                do=f'name the answer: client.fixed({role!r}, "logits", compute, x)',
+            )
         network = self.models[role]
         if self.once is None or self.once.x is not x:
             return compute(network, x)
-        key = role, getattr(compute, "__code__", compute)  # a lambda is a new one in every batch
-        return self.once(key, lambda part: compute(network, part), x)
+        return self.once((role, what), partial(compute, network), x)
 
     def begin_round(self, round_: int, device) -> None:
         """Forget the last round's random numbers; dropout draws from this round's."""

@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from .errors import DataError
+from .errors import DataError, choose, strict, whole
+from .settings import device_of
 from .storage import ROOT, shown
 
 BUNDLED = ROOT / "data" / "bundled" / "digits_mini.npz"
@@ -32,7 +33,8 @@ FINGERPRINTS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@strict(DataError)
+@dataclass(frozen=True, eq=False, repr=False)
 class Images:
     """Images with labels, held whole in memory.
 
@@ -45,35 +47,70 @@ class Images:
     source: str
 
     def __post_init__(self):
+        if not isinstance(self.source, str):
+            raise DataError(
+                f"source = {self.source!r}", where="Images",
+                do="say in words where the images are from",
+            )  # fmt: skip
         if not (isinstance(self.x, torch.Tensor) and isinstance(self.y, torch.Tensor)):
             self._refuse("images and labels are not tensors", "convert them with torch.as_tensor")
-        if self.x.dtype != torch.uint8 or self.x.ndim != 4:
+        if self.x.dtype != torch.uint8 or self.x.ndim != 4 or 0 in self.x.shape[1:]:
+            scaled = "; of values from 0 to 1: (x * 255).round().to(torch.uint8)"
             self._refuse(
                 f"the images are {self.x.dtype} {list(self.x.shape)}",
-                "give uint8 [n, channels, height, width], values 0 to 255",
+                "give uint8 [n, channels, height, width], values 0 to 255"
+                + scaled * self.x.is_floating_point(),
             )
         if self.y.dtype != torch.int64 or self.y.ndim != 1:
             self._refuse(f"the labels are {self.y.dtype} {list(self.y.shape)}", "give int64 [n]")
         if len(self.x) != len(self.y):
             self._refuse(f"{len(self.x)} images and {len(self.y)} labels", "give one label each")
+        if self.read and self.x.device != self.y.device:
+            self._refuse(f"images on {self.x.device}, labels on {self.y.device}",
+                         "bring both to one device")  # fmt: skip
 
     def _refuse(self, what: str, do: str):
         raise DataError(what, where=self.source, do=do)
+
+    def __repr__(self) -> str:
+        return f"Images({len(self)} x {list(self.x.shape[1:])}, {self.source})"
 
     def __len__(self) -> int:
         return len(self.y)
 
     def __getitem__(self, index) -> "Images":
         """The images at an index tensor, a mask or a slice."""
-        return Images(self.x[index], self.y[index], self.source)
+        if isinstance(index, int):
+            self._refuse(f"[{index}] names one image", f"take a slice: [{index} : {index + 1}]")
+        try:
+            return Images(self.x[index], self.y[index], self.source)
+        except (IndexError, TypeError) as error:
+            self._refuse(
+                f"these are {len(self)} images, and the index does not fit ({error})",
+                "give a slice, a mask of that length, or whole numbers below it",
+            )
+
+    @property
+    def read(self) -> bool:
+        """Whether the pixels are here; inside `sources.noted` no pixel is read."""
+        return not self.x.is_meta
+
+    def must_be_read(self) -> None:
+        """Raise `DataError` where the pixels are not here."""
+        if not self.read:
+            self._refuse("the pixels of these images were never read",
+                         "build the scenario again, outside of sources.noted()")  # fmt: skip
 
     def to(self, device) -> "Images":
         """The same images on `device`; nothing is copied if they are already there."""
+        self.must_be_read()
+        device = device_of(device)
         return Images(self.x.to(device), self.y.to(device), self.source)
 
     @cached_property
     def fingerprint(self) -> str:
         """12 hex digits: the start of SHA-256 over shape, pixels and labels."""
+        self.must_be_read()
         digest = hashlib.sha256(repr(tuple(self.x.shape)).encode())
         digest.update(self.x.cpu().contiguous().numpy())
         digest.update(self.y.cpu().numpy().astype("<i8").tobytes())
@@ -81,6 +118,7 @@ class Images:
 
     def check_labels(self, num_classes: int) -> "Images":
         """Return the images; raise `DataError` if a label is outside 0 .. num_classes - 1."""
+        whole("num_classes", num_classes, 1, self.source, DataError)
         wrong = self.y[(self.y < 0) | (self.y >= num_classes)]
         if len(wrong):
             self._refuse(
@@ -95,16 +133,39 @@ class Images:
 
 
 def from_arrays(images: np.ndarray, labels: np.ndarray, source: str) -> Images:
-    """Images from arrays as files hold them: uint8 [n, h, w] or [n, h, w, channels], labels [n]."""
-    images, labels = np.asarray(images), np.asarray(labels)
-    if images.dtype != np.uint8 or images.ndim not in (3, 4) or labels.dtype.kind not in "iu":
+    """Images from arrays as files hold them: uint8 [n, h, w] or [n, h, w, channels], labels [n].
+
+    Raises `DataError` for other types, and where height and channels may be the other way round.
+    """
+    where = source if isinstance(source, str) else "from_arrays"
+    try:
+        images, labels = np.asarray(images), np.asarray(labels)
+    except (ValueError, TypeError, RuntimeError) as error:
         raise DataError(
-            f"images are {images.dtype} {list(images.shape)}, labels {labels.dtype}", where=source,
-            do="store uint8 images [n, h, w] or [n, h, w, channels] and whole-number labels [n]",
+            f"images or labels are no array ({error})", where=where,
+            do="bring all images to one size, and stack them with numpy.stack",
+        ) from None  # fmt: skip
+    if images.dtype != np.uint8 or images.ndim not in (3, 4) or labels.dtype.kind not in "iu":
+        scaled = "; of values from 0 to 1: (images * 255).round().astype('uint8')"
+        raise DataError(
+            f"images are {images.dtype} {list(images.shape)}, labels {labels.dtype}", where=where,
+            do="store uint8 images [n, h, w] or [n, h, w, channels] and whole-number labels [n]"
+            + scaled * (images.dtype.kind == "f"),
         )  # fmt: skip
+    require_channels_last(images.shape, where=where)
     images = images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
     x = torch.from_numpy(np.ascontiguousarray(images))
     return Images(x, torch.from_numpy(labels.astype(np.int64)), source)
+
+
+def require_channels_last(shape: tuple[int, ...], *, where: str) -> None:
+    """Raise `DataError` for images [n, h, w, channels] that have no more rows than channels."""
+    if len(shape) == 4 and shape[1] <= shape[3] and shape[1:] != (1, 1, 1):
+        raise DataError(
+            f"images {list(shape)} have {shape[-1]} channels and {shape[1]} rows of pixels",
+            where=where, do="the channels come last: images.transpose(0, 2, 3, 1) brings them from "
+            "[n, channels, h, w] to [n, h, w, channels]",
+        )  # fmt: skip
 
 
 def read_npz(path: Path, names: list[str]) -> dict[str, np.ndarray]:
@@ -143,6 +204,7 @@ def bundled(name: str, path: Path = BUNDLED) -> Images:
 
     uint8 [n, 3, 32, 32]. Public images have no label (`NO_LABEL`).
     """
+    choose(name, ("street", "synthetic", "public"), kind="part", where=shown(path), error=DataError)
     names = [f"{name}_images"] + ([] if name == "public" else [f"{name}_labels"])
     arrays = read_npz(path, names)
     images = arrays[names[0]]
@@ -175,6 +237,7 @@ def optical_digits() -> Images:
 
 def pad(images: Images, size: int) -> Images:
     """Set the images in the middle of black ones of `size` x `size` pixels."""
+    whole("size", size, 1, "pad", DataError)
     height, width = images.x.shape[-2:]
     if size < height or size < width:
         raise DataError(
@@ -188,8 +251,12 @@ def pad(images: Images, size: int) -> Images:
 
 def resize(images: Images, size: int) -> Images:
     """Bring the images to `size` x `size` pixels, bilinearly, as PIL does it."""
+    whole("size", size, 1, "resize", DataError)
+    _require_gray_or_rgb(images)
     if images.x.shape[-2:] == (size, size):
         return images
+    if not images.read:
+        return unread(images, images.x.shape[1], size)
     x = torch.empty(*images.x.shape[:2], size, size, dtype=torch.uint8)
     for small, image in zip(x, images.x, strict=True):
         planes = image.permute(1, 2, 0).squeeze(2).contiguous().numpy()
@@ -200,6 +267,7 @@ def resize(images: Images, size: int) -> Images:
 
 def enlarge(images: Images, factor: int) -> Images:
     """Bilinear enlargement by a whole `factor`, in whole numbers: the same bits everywhere."""
+    whole("factor", factor, 1, "enlarge", DataError)
     x = images.x.long()
     for _ in range(2):  # height, then width: after two transpositions both are done
         x = _stretch(x, factor).transpose(2, 3)
@@ -220,7 +288,22 @@ def _stretch(x: torch.Tensor, factor: int) -> torch.Tensor:
 
 def to_rgb(images: Images) -> Images:
     """Repeat a gray channel three times, as the papers' code does."""
+    _require_gray_or_rgb(images)
     return Images(images.x.expand(-1, 3, -1, -1).contiguous(), images.y, images.source)
+
+
+def unread(images: Images, channels: int, size: int, source: str | None = None) -> Images:
+    """Images of another shape in the place of some whose pixels were never read (`Images.read`)."""
+    x = torch.empty(len(images), channels, size, size, dtype=torch.uint8, device="meta")
+    return Images(x, images.y, source or images.source)
+
+
+def _require_gray_or_rgb(images: Images) -> None:
+    if images.x.shape[1] not in (1, 3):
+        raise DataError(
+            f"the images have {images.x.shape[1]} channels", where=images.source,
+            do="give gray images (1 channel) or colored ones (3)",
+        )  # fmt: skip
 
 
 @cache

@@ -43,7 +43,7 @@ REST = 250  # steps after which a long distillation is kept, so that it can go o
 CHUNK = 500  # private images per forward pass
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class VirtualImages:
     """x: float32 [n, channels, height, width], 0 to 255 and beside; y: int64 [n]; where from."""
 
@@ -52,12 +52,18 @@ class VirtualImages:
     source: str = "distilled"
 
     def __post_init__(self):
-        right = self.x.dtype == torch.float32 and self.x.ndim == 4 and len(self.x) == len(self.y)
-        if not right:
+        tensors = isinstance(self.x, Tensor) and isinstance(self.y, Tensor)
+        right = tensors and self.x.dtype == torch.float32 and self.x.ndim == 4
+        if not right or self.y.ndim != 1 or len(self.x) != len(self.y):
+            x, y = (f"{v.dtype} {list(v.shape)}" if isinstance(v, Tensor) else type(v).__name__
+                    for v in (self.x, self.y))  # fmt: skip
             raise DataError(
-                f"{self.x.dtype} {list(self.x.shape)} with {len(self.y)} labels",
-                where=self.source, do="give float32 [n, channels, height, width], one label each",
+                f"the images are {x}, the labels {y}", where=str(self.source),
+                do="give float32 [n, channels, height, width], one label each",
             )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"VirtualImages({len(self)} x {list(self.x.shape[1:])}, {self.source})"
 
     def __len__(self) -> int:
         return len(self.y)

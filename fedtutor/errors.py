@@ -1,6 +1,8 @@
 """One family of errors. Each says what is wrong, where, and what to do about it."""
 
 from difflib import get_close_matches
+from functools import wraps
+from inspect import signature
 
 
 class FedtutorError(Exception):
@@ -44,6 +46,9 @@ class StorageError(FedtutorError):
     """A result or checkpoint that cannot be written or read."""
 
 
+FAILURES = (TrainingError, RuntimeError, MemoryError, OSError)  # of a client, not of the code
+
+
 def _rebuild(kind, what, where, do):
     return kind(what, where=where, do=do)
 
@@ -54,7 +59,44 @@ def choose(name: str, choices, *, kind: str, where: str, error=SettingError) -> 
     if isinstance(name, str) and name in choices:
         return name
     near = get_close_matches(str(name), choices, n=1)
+    near = near or [choice for choice in choices if choice.lower() == str(name).lower()]
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise error(
         f"unknown {kind} {name!r}", where=where, do=f"{hint}choose one of: {', '.join(choices)}"
     )
+
+
+def whole(name: str, value, minimum: int, where: str, error=SettingError) -> None:
+    """Raise `error` unless `value` is a whole number from `minimum`."""
+    if type(value) is not int or value < minimum:
+        raise error(
+            f"{name} = {value!r}", where=where, do=f"give a whole number, {minimum} or more"
+        )
+
+
+def strict(error):
+    """Decorator above @dataclass: an unknown or missing part is our `error`, not a TypeError."""
+
+    def change(cls):
+        own = cls.__init__
+        known = signature(own)
+
+        @wraps(own)
+        def __init__(self, *given, **named):
+            parts = list(known.parameters)[1:]
+            where = cls.__name__
+            for name in named:
+                choose(name, parts, kind="part", where=where, error=error)
+            try:
+                known.bind(self, *given, **named)
+            except TypeError as wrong:
+                raise error(
+                    str(wrong), where=where,
+                    do=f"give each part once, by name: {', '.join(parts)}",
+                ) from None  # fmt: skip
+            own(self, *given, **named)
+
+        cls.__init__ = __init__
+        return cls
+
+    return change

@@ -32,11 +32,11 @@ from .checks import CheckError, check
 from .claims import Claims, claims_of, published_table, verdict, verdicts_in
 from .commits import commit, git_commit, require_committed
 from .counting import Work
-from .errors import SettingError, StorageError
+from .errors import SettingError, StorageError, choose
 from .federation import Federation
 from .measures import inter, intra
 from .recipes import Recipe, scenario_options_of
-from .settings import Settings
+from .settings import Settings, device_of
 from .storage import ROOT, damaged, load_json, save_json, shown
 
 __all__ = [
@@ -90,6 +90,7 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
     what runs can share, such as pretrained networks. Raises `FedtutorError`s; a `folder` below
     `data/` takes no result of uncommitted code.
     """
+    device = device_of(device)
     if folder is not None:
         require_committed(folder)
     if scenario is None:
@@ -153,6 +154,7 @@ def run_all(recipe: Recipe, names: Sequence[str], seeds: Sequence[int], *, scena
     recipe does not say `recompute`. With `checkpoint` too, each run keeps its state in a folder
     below it until its result is written.
     """
+    names = different(names, where="run_all")
     if scenario is None:
         scenario = scenarios.build(recipe.scenario, **recipe.scenario_options)
     results = []
@@ -172,6 +174,21 @@ def run_all(recipe: Recipe, names: Sequence[str], seeds: Sequence[int], *, scena
             for file in Checkpoints(own, every=0).files():
                 file.unlink()
     return results
+
+
+def different(names, *, where: str) -> list[str]:
+    """The names of methods; raises `SettingError` for none, and one that is unknown or twice."""
+    names = [names] if isinstance(names, str) else names
+    if not isinstance(names, list | tuple) or not names:
+        raise SettingError(
+            f"methods = {names!r}", where=where,
+            do='give a list of names, such as ["solo", "fedavg"]',
+        )  # fmt: skip
+    for name in names:
+        choose(name, methods.METHODS, kind="method", where=where)
+        if names.count(name) > 1:
+            raise SettingError(f"{name!r} is named twice", where=where, do="name each method once")
+    return list(names)
 
 
 def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS,

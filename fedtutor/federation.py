@@ -13,15 +13,14 @@ import torch
 
 from . import models
 from .channel import SERVER, Channel
-from .checkpoints import Memory, artifact
+from .checkpoints import Memory, artifact, folder_to_write
 from .clients import Client, Server
 from .counting import uncounted
-from .errors import DataError, SettingError, TrainingError
+from .errors import FAILURES, DataError, ModelError, SettingError, TrainingError, whole
+from .kinds import is_finite
 from .measures import accuracy
 from .randomness import generator
-from .settings import LAST, Settings
-
-FAILURES = (TrainingError, RuntimeError, MemoryError, OSError)  # of a client, not of the code
+from .settings import LAST, Settings, device_of
 
 
 def cut(order: torch.Tensor, size: int) -> list[torch.Tensor]:
@@ -43,8 +42,14 @@ class Federation:
 
     def __init__(self, scenario, method, settings: Settings, *, seed: int = 0, device="cpu",
                  threads: int = 1, artifacts=None):  # fmt: skip
-        self.scenario, self.method, self.settings = scenario.to(device), method, settings
-        self.seed, self.device, self.threads = seed, torch.device(device), threads
+        _require_parts(scenario, method, settings)
+        whole("seed", seed, 0, "Federation")
+        whole("threads", threads, 1, "Federation")
+        if not isinstance(artifacts, dict | None):
+            folder_to_write(artifacts, "artifacts")
+        self.device = torch.device(device_of(device))
+        self.scenario, self.method, self.settings = scenario.to(self.device), method, settings
+        self.seed, self.threads = seed, threads
         self.artifacts = {} if artifacts is None else artifacts  # see `artifact`
         self.channel, self.server = Channel(record=settings.record, seed=seed), Server()
         self.clients = [Client(c.id, c.domain, c.private, seed=seed) for c in self.scenario.clients]
@@ -61,7 +66,7 @@ class Federation:
                     do="ask for fewer clients or a larger minimum per client",
                 )  # fmt: skip
         for client, name in zip(self.clients, self._network_names(), strict=True):
-            client.models = method.build(client, self._maker(client, name))
+            client.models = self._networks(method.build(client, self._maker(client, name)))
             client.begin_round(0, self.device)
         self.make = self._maker(None, settings.models[0])
         self.history = {
@@ -74,6 +79,22 @@ class Federation:
         self.round_ = self.channel.round_ = round_
         for client in self.clients:
             client.begin_round(round_, self.device)
+
+    def selected(self) -> list[Client]:
+        """The clients that the method selects; raises `SettingError` for nobody, or for others."""
+        chosen = self.method.select(self)
+        clients = list(chosen) if isinstance(chosen, list | tuple) else []
+        own, ids = {id(c) for c in self.clients}, [id(c) for c in clients]
+        foreign = [c for c in clients if id(c) not in own]
+        twice = len(set(ids)) < len(ids)
+        if not clients or foreign or twice:
+            found = f"{foreign[0]!r}" if foreign else "a client twice" if twice else f"{chosen!r}"
+            raise SettingError(
+                f"select returned {found}", where=f"{self.method.name}, round {self.round_}",
+                do="return a list of different clients of fed.clients, at least one; "
+                "fed.sample(count) draws some",
+            )  # fmt: skip
+        return clients
 
     def local_epochs(self, client: Client) -> int:
         """How many passes over its data `client` makes in a round."""
@@ -172,7 +193,7 @@ class Federation:
             self.history.setdefault("failures", []).append(row)
             warnings.warn(f"round {self.round_} goes on without {client.id}: {words}",
                           RuntimeWarning, stacklevel=3)  # fmt: skip
-        if not left:
+        if failed and not left:
             raise TrainingError(
                 f"no client is left: {words}", where=f"{self.method.name}, round {self.round_}",
                 do="look at the warnings above, and lower the learning rate",
@@ -187,7 +208,7 @@ class Federation:
     def evaluate(self, moment: str, clients: Sequence[Client] | None = None) -> None:
         """Add an accuracy matrix to the history; a network that clients share is run once."""
         clients = clients or self.clients
-        network = {c.id: self.method.evaluated(self, c) for c in clients}
+        network = {c.id: self._evaluated(c) for c in clients}
         first = {id(network[c.id]): c for c in reversed(clients)}
         for c in first.values():
             c.train(False)
@@ -199,6 +220,16 @@ class Federation:
         for c in first.values():
             c.train()
         self._note(moment, {c.id: row[id(network[c.id])] for c in clients})
+
+    def _evaluated(self, client: Client) -> torch.nn.Module:
+        network = self.method.evaluated(self, client)
+        if not isinstance(network, torch.nn.Module):
+            raise ModelError(
+                f"evaluated returned a {type(network).__name__} for client {client.id}",
+                where=f"method {self.method.name}",
+                do="return the network that stands for this client, such as client.model",
+            )
+        return network
 
     def _accuracy(self, cell: tuple[Client, str]) -> float:
         client, test = cell
@@ -236,6 +267,19 @@ class Federation:
                 do="name one network for all clients, or one for each",
             )  # fmt: skip
         return list(names) if len(names) == count else names * count
+
+    def _networks(self, built) -> dict[str, torch.nn.Module]:
+        """What the method's `build` returned, if it can be a client's networks."""
+        right = isinstance(built, dict) and all(
+            isinstance(role, str) and isinstance(network, torch.nn.Module)
+            for role, network in built.items()
+        )
+        if not right or "model" not in built:
+            raise ModelError(
+                f"build returned {_short(built)}", where=f"method {self.method.name}",
+                do='return networks by name, "model" among them: {"model": make()}',
+            )  # fmt: skip
+        return built
 
     def _maker(self, client: Client | None, name: str) -> Callable:
         def make(network: str = name, *, num_classes: int | None = None, role: str = "model"):
@@ -297,3 +341,28 @@ class Federation:
             torch.set_num_threads(before)
             for unit, precision in zip(units, precisions, strict=True):
                 unit.fp32_precision = precision
+
+
+def _require_parts(scenario, method, settings) -> None:
+    """Raise `SettingError` where a part of a `Federation` is something else."""
+    parts = (
+        ("scenario", scenario, hasattr(scenario, "clients") and hasattr(scenario, "inputs"),
+         'build one: scenarios.build("digits-mini")'),
+        ("method", method, hasattr(method, "local_loss") and not isinstance(method, type),
+         'make one: methods.make("fedavg")'),
+        ("settings", settings, isinstance(settings, Settings), "write Settings(rounds=3)"),
+    )  # fmt: skip
+    for name, value, right, do in parts:
+        if not right:
+            raise SettingError(f"the {name} is {_short(value)}", where="Federation", do=do)
+    for name, value in vars(method).items():
+        if not is_finite(value):
+            raise SettingError(f"{name} = {value!r}", where=f"method {method.name}",
+                               do="give a finite number")  # fmt: skip
+
+
+def _short(value) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    text = repr(value)
+    return f"a {type(value).__name__}" + (f", {text}" if len(text) <= 60 else "")

@@ -145,11 +145,13 @@ def _opened_member(path: Path, name: str):
 def _stored(path: Path, expected: int) -> Iterator[np.ndarray]:
     """The images of an .npz file in blocks."""
     with _opened_member(path, "images") as (file, shape, dtype):
-        if dtype != np.uint8 or len(shape) not in (3, 4) or shape[0] != expected:
+        colored = len(shape) == 3 or (len(shape) == 4 and shape[3] in (1, 3))
+        if dtype != np.uint8 or not colored or shape[0] != expected:
             raise DataError(
                 f"the images are {dtype} {list(shape)}, with {expected} labels",
                 where=shown(path), do="store uint8 images [n, h, w] or [n, h, w, 3]",
             )  # fmt: skip
+        shape = shape[:3] if shape[3:] == (1,) else shape
         one = math.prod(shape[1:])
         step = max(1, BLOCK // one)
         for start in range(0, shape[0], step):

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from .errors import ModelError
+from .kinds import is_a
 
-NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.GroupNorm, nn.LayerNorm)
+# Layers whose `reset_parameters` draws nothing: it sets constants.
+CONSTANT = (nn.BatchNorm1d, nn.BatchNorm2d, nn.GroupNorm, nn.LayerNorm, nn.PReLU)
 
 # ---------------------------------------------------------------- randomness
 
@@ -21,23 +23,68 @@ def initialize(model: nn.Module, *, generator: torch.Generator) -> None:
     """Draw all weights anew, from the distributions that PyTorch itself uses by default.
 
     Linear layers and convolutions: uniform in +-1/sqrt(inputs of one output), weight then bias.
-    Normalization: weight 1, bias 0, running mean 0, running variance 1.
+    Normalization: weight 1, bias 0, running mean 0, running variance 1. PReLU: its constant.
+    A layer of one's own has a method `draw_weights(generator)` that fills its weights and buffers.
     Raises `ModelError` for a layer with weights of another kind.
     """
-    for layer in model.modules():
-        if isinstance(layer, (nn.Linear, nn.Conv2d)):
+    for name, layer in model.named_modules():
+        if hasattr(layer, "draw_weights"):
+            _drawn_by_itself(name, layer, generator)
+        elif isinstance(layer, (nn.Linear, nn.Conv2d)):
             nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
             if layer.bias is not None:
                 bound = 1 / math.sqrt(layer.weight[0].numel())
                 nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
-        elif isinstance(layer, NORMS):
+        elif isinstance(layer, CONSTANT):
             layer.reset_parameters()
         elif [*layer.parameters(recurse=False), *layer.buffers(recurse=False)]:
             raise ModelError(
                 f"no rule to draw the weights of a {type(layer).__name__}",
                 where="layers.initialize",
-                do="build the network from Linear, Conv2d and normalization layers, or add a rule",
+                do=f"give class {type(layer).__name__} a method draw_weights(self, generator) that "
+                "fills its weights and buffers, such as self.weight.normal_(generator=generator); "
+                "or build from Linear, Conv2d, PReLU and normalization layers",
             )
+
+
+@torch.no_grad()
+def _drawn_by_itself(name: str, layer: nn.Module, generator: torch.Generator) -> None:
+    """Let a layer fill what it holds; raise `ModelError` where it forgets something."""
+    held = [*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False)]
+    numbers = [(key, value) for key, value in held if value.is_floating_point()]
+    for _, value in numbers:
+        value.fill_(math.nan)
+    layer.draw_weights(generator)
+    left = [key for key, value in numbers if value.isnan().any()]
+    if left:
+        raise ModelError(
+            f"draw_weights of {type(layer).__name__} leaves {', '.join(left)} unset",
+            where=f"layer {name!r}", do="fill every weight and every buffer of the layer",
+        )  # fmt: skip
+
+
+FOREIGN = {  # layer of PyTorch that draws from torch's global generator -> what to take instead
+    nn.modules.dropout._DropoutNd: "fedtutor.layers.Dropout, or DropConnect for whole images",
+    nn.RReLU: "nn.LeakyReLU, whose slope is not random",
+    nn.FractionalMaxPool2d: "nn.MaxPool2d",
+    nn.FractionalMaxPool3d: "nn.MaxPool3d",
+    (nn.MultiheadAttention, nn.RNNBase): "dropout=0, and fedtutor.layers.Dropout behind it",
+}
+
+
+def refuse_foreign_chance(model: nn.Module) -> None:
+    """Raise `ModelError` for a layer that draws from torch's global generator in training.
+
+    Such a network would give other bits with every number of threads and after every resume.
+    """
+    for name, layer in model.named_modules():
+        for kind, instead in FOREIGN.items():
+            silent = getattr(layer, "p", getattr(layer, "dropout", 1)) == 0
+            if isinstance(layer, kind) and not silent:
+                raise ModelError(
+                    f"{type(layer).__name__} draws from torch's global random numbers",
+                    where=f"layer {name!r} of the network", do=f"take {instead}",
+                )  # fmt: skip
 
 
 class RandomLayer(nn.Module):
@@ -49,6 +96,9 @@ class RandomLayer(nn.Module):
 
     def __init__(self, p: float):
         super().__init__()
+        if not (is_a(p, float) and 0 <= p < 1):
+            raise ModelError(f"p = {p!r}", where=type(self).__name__,
+                             do="give a probability from 0, below 1")  # fmt: skip
         self.p, self.generator = p, None
 
     def __getstate__(self):  # a copy of a network draws from no one until told from whom

@@ -21,9 +21,11 @@ def accuracy(predict: Callable, images, scenario, *, batch_size: int = 500) -> f
     right = 0
     for start in range(0, len(images), batch_size):
         z = predict(scenario.normalize(images.x[start : start + batch_size]))
-        if z.ndim != 2 or z.shape[1] != scenario.num_classes:
+        tensor = isinstance(z, torch.Tensor)
+        if not tensor or z.ndim != 2 or z.shape[1] != scenario.num_classes:
+            found = tuple(z.shape) if tensor else f"a {type(z).__name__}"
             raise ModelError(
-                f"the network returns {tuple(z.shape)}, not [batch, {scenario.num_classes}]",
+                f"the network returns {found}, not [batch, {scenario.num_classes}]",
                 where=f"evaluation on {scenario.name}",
                 do=f"build it with num_classes={scenario.num_classes}, or slice in `predict`",
             )

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import torch
 
-from .errors import SettingError, choose
+from .errors import SettingError, choose, whole
 
 TRIES = 1000  # draws of a Dirichlet split before it is given up
 PARTITIONS = ("iid", "dirichlet")
@@ -31,7 +31,7 @@ def split_words(kind: str, beta: float) -> str:
 
 def balanced_order(labels: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
     """All indices in random order, dealt class by class: every prefix is as balanced as can be."""
-    labels = np.asarray(labels.cpu())
+    labels = _plain(labels, rng)
     order = rng.permutation(len(labels))
     turn = np.empty(len(labels), dtype=np.int64)  # in which deal an index comes up
     for label in np.unique(labels):
@@ -46,7 +46,9 @@ def iid_partition(count: int, num_clients: int, rng: np.random.Generator, *,
 
     Raises `SettingError` if there are fewer images than the clients need.
     """
+    whole("count", count, 0, "partition")
     _check_shares(count, num_clients, min_per_client)
+    _check_generator(rng)
     return [torch.from_numpy(p) for p in np.array_split(rng.permutation(count), num_clients)]
 
 
@@ -62,7 +64,7 @@ def dirichlet_partition(labels: torch.Tensor, num_clients: int, beta: float,
     `SettingError` for beta not above 0, more clients than images, or a minimum that is not met
     in TRIES draws.
     """
-    labels = np.asarray(labels.cpu())
+    labels = _plain(labels, rng)
     _check_shares(len(labels), num_clients, min_per_client)
     if isinstance(beta, bool) or not isinstance(beta, int | float) or not 0 < beta < math.inf:
         raise SettingError(
@@ -103,9 +105,22 @@ def _check_shares(count: int, num_clients: int, min_per_client: int) -> None:
         )  # fmt: skip
 
 
-def whole(name: str, value, minimum: int, where: str) -> None:
-    """Raise `SettingError` unless `value` is a whole number from `minimum`."""
-    if type(value) is not int or value < minimum:
+def _plain(labels: torch.Tensor, rng: np.random.Generator) -> np.ndarray:
+    """Labels for numpy; raises `SettingError` for what is not labels [n] and a generator."""
+    _check_generator(rng)
+    right = isinstance(labels, torch.Tensor) and labels.dtype == torch.int64 and labels.ndim == 1
+    if not right:
+        found = getattr(labels, "dtype", type(labels).__name__)
         raise SettingError(
-            f"{name} = {value!r}", where=where, do=f"give a whole number, {minimum} or more"
-        )
+            f"the labels are {found}, not an int64 tensor [n]", where="partition",
+            do="give the labels of `Images`, such as images.y",
+        )  # fmt: skip
+    return np.asarray(labels.cpu())
+
+
+def _check_generator(rng) -> None:
+    if not isinstance(rng, np.random.Generator):
+        raise SettingError(
+            f"the random numbers are a {type(rng).__name__}", where="partition",
+            do="give a generator, such as numpy.random.default_rng(0)",
+        )  # fmt: skip

@@ -17,7 +17,7 @@ from PIL import Image
 
 from . import cache
 from .catalog import CORRUPTIONS
-from .datasets import Images
+from .datasets import Images, unread
 from .errors import DataError, SettingError, choose
 
 PHOTOS = ("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg")  # shipped with scikit-image
@@ -29,6 +29,9 @@ def mnist_m(digits: Images, *, seed: int = 0) -> Images:
     Image i has a patch of its own that depends on `seed` and i only.
     """
     photos, size = _photographs(), digits.x.shape[-1]
+    words = f"MNIST-M rebuilt: {digits.source} on patches of {len(photos)} photographs"
+    if not digits.read:
+        return unread(digits, 3, size, words)
     out = torch.empty(len(digits), 3, size, size, dtype=torch.uint8)
     rng = np.random.default_rng([seed, 77])
     draws = rng.random((len(digits), 3))
@@ -38,7 +41,6 @@ def mnist_m(digits: Images, *, seed: int = 0) -> Images:
         column = int(left * (photo.shape[2] - size + 1))
         patch = photo[:, row : row + size, column : column + size].to(torch.int16)
         out[i] = (patch - digits.x[i]).abs().to(torch.uint8)
-    words = f"MNIST-M rebuilt: {digits.source} on patches of {len(photos)} photographs"
     return Images(out, digits.y, words)
 
 
@@ -66,6 +68,9 @@ def corrupted(images: Images, corruption: str, *, severity: int, rows: np.ndarra
     if severity not in (1, 2, 3, 4, 5):
         raise SettingError(f"severity = {severity!r}", where="CIFAR-10-C",
                            do="give a whole number from 1 to 5")  # fmt: skip
+    words = f"{images.source}, {corruption} rebuilt"
+    if not images.read:
+        return unread(images, 3, size, words)
     digest = hashlib.sha256(f"{images.fingerprint}{rows.tolist()}".encode()).hexdigest()[:16]
     x = images.x.permute(0, 2, 3, 1).numpy()
 
@@ -77,7 +82,7 @@ def corrupted(images: Images, corruption: str, *, severity: int, rows: np.ndarra
     name = f"cifar10-c-rebuilt-{corruption}-{severity}-{size}-{digest}"
     made = cache.prepared(name, (len(x), size, size, 3), fill)
     out = torch.from_numpy(np.ascontiguousarray(made.transpose(0, 3, 1, 2)))
-    return Images(out, images.y, f"{images.source}, {corruption} rebuilt")
+    return Images(out, images.y, words)
 
 
 def _corrupt(image: np.ndarray, corruption: str, severity: int, row: int) -> np.ndarray:

@@ -15,7 +15,7 @@ from torch import Tensor
 from .checkpoints import Checkpoints
 from .clients import Client, Once
 from .distillation import prepare
-from .errors import TrainingError
+from .errors import DataError, TrainingError
 from .federation import Federation, cut
 from .optimizers import new_optimizer
 from .randomness import on_device
@@ -50,7 +50,7 @@ def run(fed: Federation, *, checkpoint=None, every: float = 120.0, progress: Cal
 def play_round(fed: Federation, round_: int) -> None:
     """Select clients, collaborate, train locally, aggregate; evaluate where the settings ask."""
     fed.begin_round(round_)
-    clients = fed.method.select(fed)
+    clients = fed.selected()
 
     clients = fed.collaborate(clients)
     fed.inside_round = True
@@ -75,7 +75,7 @@ def local_update(fed: Federation, client: Client) -> tuple[float, list]:
     """
     if client.optimizer is None or not fed.settings.keep_optimizer:
         client.optimizer = new_optimizer(client, fed.settings)
-    data, rows, epochs = fed.method.local_data(client), [], fed.local_epochs(client)
+    data, rows, epochs = held(fed, client), [], fed.local_epochs(client)
     once = client.once = Once(lambda: all_of(fed, data)) if epochs > 1 else None
     for epoch in range(1, epochs + 1):
         losses, sizes = [], []
@@ -84,7 +84,11 @@ def local_update(fed: Federation, client: Client) -> tuple[float, list]:
                 once.index, once.x = index, x
             loss = fed.method.local_loss(client, x, y)
             client.optimizer.zero_grad()
-            loss.backward()
+            try:
+                loss.backward()
+            except (AttributeError, RuntimeError):
+                require_loss(loss, fed, client)
+                raise
             client.optimizer.step()
             client.steps += 1
             fed.method.after_step(client)
@@ -106,6 +110,36 @@ def local_update(fed: Federation, client: Client) -> tuple[float, list]:
     if not fed.settings.keep_optimizer:
         client.optimizer = None
     return mean, rows
+
+
+def held(fed: Federation, client: Client):
+    """What the method lets the client train on; raises `DataError` where there is no image."""
+    data = fed.method.local_data(client)
+    if not all(isinstance(getattr(data, part, None), Tensor) for part in "xy") or not len(data):
+        raise DataError(
+            f"local_data returned {data!r} for client {client.id}",
+            where=f"{fed.method.name}, round {fed.round_}",
+            do="return `Images` or `VirtualImages` with at least one image, such as client.data",
+        )
+    return data
+
+
+def require_loss(loss, fed: Federation, client: Client) -> None:
+    """Raise `TrainingError` for what `backward` cannot begin with."""
+    what = do = ""
+    if not isinstance(loss, Tensor):
+        what = f"a {type(loss).__name__}" if loss is not None else "None"
+        do = "return a tensor: local_loss has no return, or float(...) or .item() took it out"
+    elif loss.numel() != 1:
+        what, do = f"{list(loss.shape)} numbers", "return one: their .mean()"
+    elif not loss.requires_grad:
+        what = "a tensor without gradient"
+        do = "compute it from the client's network, without no_grad, detach or argmax"
+    if what:
+        raise TrainingError(
+            f"local_loss returned {what} for client {client.id}",
+            where=f"{fed.method.name}, round {fed.round_}", do=do,
+        ) from None  # fmt: skip
 
 
 def epoch_loss(losses: list[Tensor], sizes: list[int]) -> float:

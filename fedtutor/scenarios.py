@@ -10,17 +10,20 @@ seed sees the same images in the same hands.
 """
 
 import hashlib
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from inspect import signature
+from inspect import Parameter, signature
 
 import numpy as np
 import torch
 
 from . import datasets
+from .channel import SERVER
 from .datasets import Images
-from .errors import DataError, choose
+from .errors import DataError, SettingError, choose, strict
+from .kinds import is_a, is_known, words_of
 from .partitions import (
     balanced_order,
     deal,
@@ -41,7 +44,8 @@ DIGITS = tuple("0123456789")
 TEST_SIZE = 500  # test images per domain of digits-mini
 
 
-@dataclass(frozen=True)
+@strict(DataError)
+@dataclass(frozen=True, repr=False)
 class ClientData:
     """What one client holds: its name, the test set that is its own domain, its private images."""
 
@@ -49,14 +53,27 @@ class ClientData:
     domain: str
     private: Images
 
+    def __post_init__(self):
+        for name in ("id", "domain"):
+            _require_text(name, getattr(self, name), "ClientData")
+        if self.id == SERVER:
+            raise DataError(f"a client is called {SERVER!r}", where="ClientData",
+                            do="give it another id: the channel has a server")  # fmt: skip
+        _require_images(self.private, f"client {self.id}")
 
-@dataclass(frozen=True, eq=False)
+    def __repr__(self) -> str:
+        return f"ClientData({self.id!r}, domain {self.domain!r}, {self.private!r})"
+
+
+@strict(DataError)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scenario:
     """Clients, test sets and public images that fit together.
 
     The order of `tests` is the order of the columns of the accuracy matrix; `mean` and `std` have
-    one number per channel, for pixels from 0 to 1. Raises `DataError` where the parts do not fit:
-    an empty client, a label out of range, images of another size, a client without a test set.
+    one number per channel, for pixels from 0 to 1. Images are square. Raises `DataError` where the
+    parts do not fit: an empty client, a label out of range, images of another size, a client
+    without a test set.
     """
 
     name: str
@@ -71,6 +88,7 @@ class Scenario:
     class_names: tuple[str, ...]
 
     def __post_init__(self):
+        self._check_kinds()
         ids = [client.id for client in self.clients]
         self._require(self.clients and self.tests, "no client or no test set", "give one of each")
         self._require(len(set(ids)) == len(ids), f"two clients of one name: {ids}", "rename one")
@@ -83,6 +101,11 @@ class Scenario:
             len(self.mean) == len(self.std) == self.channels and min(self.std) > 0,
             f"mean {self.mean} and std {self.std} for {self.channels} channels",
             "give one mean and one std above 0 per channel",
+        )
+        self._require(
+            max(*self.mean, *self.std) <= 1 and min(self.mean) >= 0,
+            f"mean {self.mean} and std {self.std} are not those of pixels from 0 to 1",
+            "divide those of pixels from 0 to 255 by 255",
         )
         for client in self.clients:
             choose(client.domain, self.tests, kind=f"domain of client {client.id}",
@@ -103,6 +126,53 @@ class Scenario:
                 f"{images.source}: images {list(images.x.shape[1:])}, others {shape}",
                 "bring all images to one size and number of channels",
             )
+        self._require(
+            shape[1] == shape[2],
+            f"the images are {shape[1]} pixels high and {shape[2]} wide",
+            "make them square: datasets.pad(images, size) or datasets.resize(images, size)",
+        )
+
+    def _check_kinds(self) -> None:
+        """Raise `DataError` for a part of another type; lists become tuples."""
+        _require_text("name", self.name, "Scenario")
+        _require_text("title", self.title, f"scenario {self.name}")
+        self._require(
+            type(self.num_classes) is int and self.num_classes >= 2,
+            f"num_classes = {self.num_classes!r}", "give a whole number, 2 or more",
+        )  # fmt: skip
+        for name, kind, example in (
+            ("clients", ClientData, '(ClientData("a", "a", images),)'),
+            ("mean", float, "(0.5,)"), ("std", float, "(0.25,)"),
+            ("class_names", str, '("0", "1")'),
+        ):  # fmt: skip
+            value = getattr(self, name)
+            right = isinstance(value, list | tuple) and all(
+                is_a(v, float) if kind is float else isinstance(v, kind) for v in value
+            )
+            self._require(
+                right, f"{name} is {_short(value)}",
+                f"give a tuple, such as {name}={example}; one of one part ends in a comma",
+            )  # fmt: skip
+            object.__setattr__(self, name, tuple(value))
+        self._require(
+            isinstance(self.tests, dict) and all(isinstance(name, str) for name in self.tests),
+            f"tests is {_short(self.tests)}", 'give a table, such as tests={"a": images}',
+        )  # fmt: skip
+        for name, test in self.tests.items():
+            _require_images(test, f"scenario {self.name}, test set {name}")
+        if self.public is not None:
+            _require_images(self.public, f"scenario {self.name}, public images")
+        self._require(isinstance(self.stand_in, bool), f"stand_in = {self.stand_in!r}",
+                      "say True where the data stand in for others, else False")  # fmt: skip
+
+    def __repr__(self) -> str:
+        held = sum(len(client.private) for client in self.clients)
+        shape = " x ".join(str(n) for n in next(iter(self.tests.values())).x.shape[1:])
+        return (
+            f"Scenario({self.name!r}: {len(self.clients)} clients, {held} private images {shape}, "
+            f"{self.num_classes} classes, {len(self.tests)} test sets, "
+            f"{len(self.public) if self.public else 'no'} public images)"
+        )
 
     def _require(self, right, what: str, do: str) -> None:
         if not right:
@@ -118,7 +188,7 @@ class Scenario:
 
     @property
     def image_size(self) -> int:
-        """Height in pixels; the bundled images are square."""
+        """Height and width in pixels."""
         return next(iter(self.tests.values())).x.shape[2]
 
     @cached_property
@@ -172,6 +242,26 @@ class Scenario:
         )
 
 
+def _require_text(name: str, value, where: str) -> None:
+    if not (isinstance(value, str) and value.strip()):
+        raise DataError(f"{name} = {value!r}", where=where, do="give a text")
+
+
+def _require_images(value, where: str) -> None:
+    if not isinstance(value, Images):
+        raise DataError(
+            f"the images are {_short(value)}", where=where,
+            do="give fedtutor.datasets.Images; from_arrays makes them from numpy arrays, and the "
+            "images of a torch Dataset have to be stacked first",
+        )  # fmt: skip
+
+
+def _short(value) -> str:
+    """A value of the wrong type in a few words."""
+    text = repr(value)
+    return f"a {type(value).__name__}" + (f", {text}" if len(text) <= 60 else "")
+
+
 @cache
 def _per_channel(values: tuple[float, ...], device: torch.device) -> torch.Tensor:
     with torch.inference_mode(False):  # cached, so it must not become an inference tensor
@@ -182,13 +272,42 @@ SCENARIOS: dict[str, Callable[..., Scenario]] = {}
 
 
 def register(name: str):
-    """Decorator: make a function that returns a `Scenario` available under `name`."""
+    """Decorator: make a function that returns a `Scenario` available under `name`.
+
+    Raises `SettingError` for what is no function, and for an option without a default. A scenario
+    of the suite that is replaced is a warning.
+    """
+    where = "scenarios.register"
+    if not (isinstance(name, str) and name.strip()):
+        raise SettingError(f"the name of a scenario is {_short(name)}", where=where,
+                           do='write @register("my-scenario") above the function')  # fmt: skip
 
     def enter(builder):
+        try:
+            options = None if isinstance(builder, type) else signature(builder).parameters
+        except (TypeError, ValueError):  # no function, or one that Python knows nothing of
+            options = None
+        if options is None:
+            raise SettingError(f"{name!r} is {_short(builder)}", where=where,
+                               do="give a function that returns a Scenario") from None  # fmt: skip
+        for option in options.values():
+            if option.default is Parameter.empty:
+                raise SettingError(
+                    f"option {option.name!r} of scenario {name!r} has no default", where=where,
+                    do=f"write one, such as {option.name}=0; recipes name each option",
+                )  # fmt: skip
+        before = SCENARIOS.get(name)
+        if _is_ours(before) and not _is_ours(builder):
+            warnings.warn(f"{name!r} is a scenario of the suite; from now on it is yours. Choose "
+                          "another name to have both", UserWarning, stacklevel=2)  # fmt: skip
         SCENARIOS[name] = builder
         return builder
 
     return enter
+
+
+def _is_ours(builder) -> bool:
+    return getattr(builder, "__module__", "").partition(".")[0] == __package__
 
 
 @register("digits-mini")
@@ -255,11 +374,22 @@ def first(images: Images, count: int) -> Images:
 
 
 def build(name: str, **options) -> Scenario:
-    """The scenario called `name`; raises `SettingError` for an unknown name or option."""
+    """The scenario called `name`.
+
+    Raises `SettingError` for an unknown name or option, an option of the wrong type, and where the
+    function behind the name returns something else.
+    """
     builder = SCENARIOS[choose(name, SCENARIOS, kind="scenario", where="scenarios")]
-    for option in options:
-        choose(option, signature(builder).parameters, kind="option", where=f"scenario {name}")
-    return builder(**options)
+    known, where = signature(builder).parameters, f"scenario {name}"
+    for option, value in options.items():
+        kind = known[choose(option, known, kind="option", where=where)].annotation
+        if is_known(kind) and not is_a(value, kind):
+            raise SettingError(f"{option} = {value!r}", where=where, do=f"give {words_of(kind)}")
+    scenario = builder(**options)
+    if not isinstance(scenario, Scenario):
+        raise SettingError(f"{name!r} returned {_short(scenario)}", where=where,
+                           do="return a Scenario from the registered function")  # fmt: skip
+    return scenario
 
 
 # The papers' scenarios enter themselves in SCENARIOS.

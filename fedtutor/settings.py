@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, fields
 
 import torch
 
-from .errors import SettingError, choose
+from .errors import SettingError, choose, strict
+from .kinds import is_a, words_of
 
 VIRTUAL_INITS = ("noise", "statistics", "statistics_code", "real")  # see `distillation.initial`
 VIRTUAL_AUGMENT = ("none", "siamese")  # see `distillation.siamese`
@@ -19,6 +20,10 @@ MOMENTS = ("after_collaborate", "local_epoch", "after_local", "after_aggregate")
 LAST = ", last round"  # behind a moment (but local_epoch): only there
 
 
+RECORD = {"names": list[str], "rounds": list[int], "clients": list[str]}  # see `Channel`
+
+
+@strict(SettingError)
 @dataclass(frozen=True)
 class Settings:
     """Settings of one run. Raises `SettingError` for a value that cannot be right."""
@@ -54,6 +59,11 @@ class Settings:
 
     def __post_init__(self):
         where = "settings"
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, tuple):  # as good as a list
+                object.__setattr__(self, f.name, value := list(value))
+            self._require(f.name, is_a(value, f.type), words_of(f.type, value))
         choose(self.optimizer, ("sgd", "adam"), kind="optimizer", where=where)
         choose(self.precision, PRECISIONS, kind="precision", where=where)
         choose(self.on_client_error, ON_CLIENT_ERROR, kind="on_client_error", where=where)
@@ -61,7 +71,9 @@ class Settings:
             known = (*MOMENTS, *(m + LAST for m in MOMENTS if m != "local_epoch"))
             choose(moment, known, kind="moment in 'observe'", where=where)
         for key in self.record:
-            choose(key, ("names", "rounds", "clients"), kind="key in 'record'", where=where)
+            choose(key, RECORD, kind="key in 'record'", where=where)
+            right = is_a(self.record[key], RECORD[key])
+            self._require("record", right, f"a table whose {key!r} is {words_of(RECORD[key])}")
         positive = ("rounds", "local_epochs", "batch_size", "public_batch_size", "public_epochs",
                     "eval_every", "eval_batch_size")  # fmt: skip
         for name in positive:
@@ -93,10 +105,14 @@ FIELDS = {f.name: f for f in fields(Settings)}
 
 def device_of(value) -> str:
     """The device that `value` names; "auto" takes a GPU if there is one. Raises `SettingError`."""
-    if value == "auto":
+    if isinstance(value, torch.device):
+        value = str(value)
+    if isinstance(value, str) and value == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     kind = value.split(":")[0] if isinstance(value, str) else value
     choose(kind, ("cpu", "cuda"), kind="device", where="device (or 'auto')")
+    if kind == "cpu":
+        choose(value, ("cpu", "cpu:0"), kind="device", where="device (or 'auto')")
     count = torch.cuda.device_count()
     if kind == "cuda" and not (re.fullmatch(r"cuda(:\d+)?", value) and
                                int(value.partition(":")[2] or 0) < count):  # fmt: skip

@@ -8,6 +8,7 @@ that cannot be right, and says in words what it found: a sample of a set is not 
 
 import os
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,21 +23,21 @@ from .errors import DataError, choose
 from .formats import Pixels
 from .storage import shown
 
-_notes: list | None = None  # see `noted`
+_notes: ContextVar[list | None] = ContextVar("notes", default=None)  # see `noted`
 
 
 @contextmanager
 def noted():
     """A list that grows by (set, split, rows) for all images that scenarios take meanwhile.
 
-    No pixel is read: the images that they get are black.
+    No pixel is read: the images that this thread gets meanwhile have a shape and labels and no
+    pixels (`Images.read`), and nobody can train on them. Other threads read as always.
     """
-    global _notes
-    _notes = notes = []
+    before = _notes.set(notes := [])
     try:
         yield notes
     finally:
-        _notes = None
+        _notes.reset(before)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +63,10 @@ class Source:
         little more memory than the result.
         """
         index = np.arange(len(self)) if index is None else np.asarray(index)
-        if _notes is not None:
-            _notes.append((*self.name.split("/"), index))
-            black = torch.zeros(len(index), channels, size, size, dtype=torch.uint8)
-            return Images(black, torch.from_numpy(self.pixels.y[index]), self.words)
+        if (notes := _notes.get()) is not None:
+            notes.append((*self.name.split("/"), index))
+            x = torch.empty(len(index), channels, size, size, dtype=torch.uint8, device="meta")
+            return Images(x, torch.from_numpy(self.pixels.y[index]), self.words)
         order = np.argsort(index, kind="stable")
         x, start = torch.empty(len(index), channels, size, size, dtype=torch.uint8), 0
         out = x.numpy()

@@ -166,7 +166,7 @@ def start(names: dict, *, recipe: str) -> Run:
         recipe=loaded,
         scenario=scenarios.build(loaded.scenario, **loaded.scenario_options),
         seeds=_seeds(given["seeds"]),
-        methods=_methods(given["methods"]),
+        methods=evidence.different(given["methods"], where="parameters cell"),
         device=device_of(given["device"]),
         threads=_threads(),
     )
@@ -239,18 +239,6 @@ def _seeds(value) -> list[int]:
             f"seeds = {value!r}", where="parameters cell",
             do="give a list of different whole numbers from 0, such as [0, 1, 2]",
         )  # fmt: skip
-    return value
-
-
-def _methods(value) -> list[str]:
-    value = [value] if isinstance(value, str) else value
-    if not isinstance(value, list) or not value:
-        raise SettingError(
-            f"methods = {value!r}", where="parameters cell",
-            do='give a list of names, such as ["solo", "fedavg"]',
-        )  # fmt: skip
-    for name in value:
-        choose(name, methods.METHODS, kind="method", where="parameters cell")
     return value
 
 

@@ -9,6 +9,7 @@ from torch import nn
 
 from fedtutor import optimizers, rounds
 from fedtutor.clients import Client, Once
+from fedtutor.errors import SettingError
 from fedtutor.methods.fedavg import average
 
 
@@ -175,7 +176,7 @@ def test_a_teacher_sees_every_image_once_per_round(method, monkeypatch):
         fed = federation(method, models=["hidden"], local_epochs=3, eval_batch_size=16)
         rounds.run(fed)
         if every_batch:
-            monkeypatch.setattr(Client, "fixed", lambda c, role, f, x: f(c.models[role], x))
+            monkeypatch.setattr(Client, "fixed", lambda c, role, what, f, x: f(c.models[role], x))
         client = fed.clients[0]
         before = {n: v.clone() for n, v in client.model.state_dict().items()}
         fed.begin_round(4)
@@ -199,13 +200,13 @@ def test_outside_of_a_local_update_a_teacher_looks_at_what_it_is_given():
     client = federation("fedcsd", models=["hidden"]).clients[0]
     x = torch.randn(5, 1, 4, 4, generator=torch.Generator().manual_seed(0))
     expected = client.models["teacher"](x)
-    assert torch.equal(client.fixed("teacher", lambda network, x: network(x), x), expected)
+    assert torch.equal(client.fixed("teacher", "z", lambda network, x: network(x), x), expected)
     client.once = Once(lambda: [x + 1])
     client.once.x, client.once.index = x, torch.tensor([4, 2])
     compute = lambda network, x: network(x).detach()  # noqa: E731
-    assert torch.equal(client.fixed("teacher", compute, x.clone()), expected)  # another batch
+    assert torch.equal(client.fixed("teacher", "z", compute, x.clone()), expected)  # another batch
     other = compute(client.models["teacher"], x + 1)[[4, 2]]
-    assert torch.equal(client.fixed("teacher", compute, x), other)
+    assert torch.equal(client.fixed("teacher", "z", compute, x), other)
 
 
 def test_two_computations_of_one_teacher_are_two():
@@ -215,11 +216,36 @@ def test_two_computations_of_one_teacher_are_two():
     client.once.x, client.once.index = x, torch.tensor([4, 2])
     seen = []
     for _ in range(2):
-        z = client.fixed("teacher", lambda network, x: seen.append(len(x)) or network(x), x)
-        h = client.fixed("teacher", lambda network, x: network.features(x), x)
+        z = client.fixed("teacher", "z", lambda network, x: seen.append(len(x)) or network(x), x)
+        h = client.fixed("teacher", "h", lambda network, x: network.features(x), x)
     network = client.models["teacher"]
     assert torch.equal(z, network(x)[[4, 2]]) and torch.equal(h, network.features(x)[[4, 2]])
     assert seen == [5]  # a lambda that is written anew for each batch is still the same one
+
+
+def test_two_lambdas_that_differ_in_what_they_captured_are_two():
+    """They share one code object, so that only a name can tell them apart."""
+    client = federation("fedcsd", models=["hidden"]).clients[0]
+    x = torch.randn(5, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    client.once = Once(lambda: [x])
+    client.once.x, client.once.index = x, torch.tensor([4, 2])
+    found = [
+        client.fixed("teacher", f"{tau}", lambda network, x, tau=tau: network(x) / tau, x)
+        for tau in (1.0, 2.0)
+    ]
+    assert torch.equal(found[0], 2 * found[1]) and found[0].abs().max() > 0
+
+
+def test_one_name_for_two_computations_is_refused():
+    client = federation("fedcsd", models=["hidden"]).clients[0]
+    x = torch.randn(5, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    client.once = Once(lambda: [x])
+    client.once.x, client.once.index = x, torch.tensor([4, 2])
+    client.fixed("teacher", "logits", lambda network, x: network(x), x)
+    with pytest.raises(SettingError, match="two different computations are called 'logits'"):
+        client.fixed("teacher", "logits", lambda network, x: network.features(x), x)
+    with pytest.raises(SettingError, match="does not say what is computed"):
+        client.fixed("teacher", lambda network, x: network(x), x, None)
 
 
 @pytest.mark.parametrize("teachers", ["previous", "both"])
@@ -228,7 +254,7 @@ def test_a_teacher_in_training_mode_is_asked_for_every_batch(teachers, monkeypat
     parameters = {"teacher_mode": "train", "teachers": teachers, "pretrain_epochs": 1}
     options = {"parameters": parameters, "models": ["noisy"], "local_epochs": 2, "rounds": 2}
     usual = played("fccl+", **options)
-    monkeypatch.setattr(Client, "fixed", lambda c, role, f, x: f(c.models[role], x))
+    monkeypatch.setattr(Client, "fixed", lambda c, role, what, f, x: f(c.models[role], x))
     asked = played("fccl+", **options)
     for name, value in weights_of(usual).items():
         assert torch.allclose(value, weights_of(asked)[name], atol=1e-6), name

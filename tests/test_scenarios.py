@@ -178,8 +178,8 @@ def test_fewer_images_than_asked():
 def test_a_split_that_cannot_be_is_refused():
     with pytest.raises(SettingError, match="2000 images cannot give 300 clients 10 each"):
         build("mnist-mini", num_clients=300)
-    for beta in (0, -0.5, "0.5"):
-        with pytest.raises(SettingError, match=r"beta = .*\n.*\n.*above 0"):
+    for beta, rule in ((0, "above 0"), (-0.5, "above 0"), ("0.5", "a finite number")):
+        with pytest.raises(SettingError, match=rf"beta = .*\n.*\n.*{rule}"):
             build("mnist-mini", partition="dirichlet", beta=beta)
 
 

@@ -18,6 +18,8 @@ class Solo(Method):
     this one the same budget.
     """
 
+    at_least_0 = ("pretrain_epochs",)
+
     pretrain_epochs: int = 0  # epochs before round 1 (FCCL: 50)
 
     def start(self, fed):

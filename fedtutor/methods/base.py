@@ -7,9 +7,14 @@ is available wherever methods are named.
 """
 
 import math
-from dataclasses import MISSING, fields, is_dataclass
+import re
+import warnings
+from dataclasses import MISSING, fields
+from difflib import get_close_matches
+from inspect import get_annotations, isroutine, signature
 
 from ..errors import SettingError, choose
+from ..kinds import is_finite
 from ..losses import cross_entropy
 
 METHODS: dict[str, type] = {}
@@ -20,13 +25,14 @@ class Method:
 
     `fed` is the federation (`rounds.py`): clients, server, channel, public images. `client` has
     `id`, `domain`, `data`, `models`, `model`, `optimizer`, `state`, `steps`, `generator(purpose)`,
-    and `fixed(role, compute, x)` for a teacher that stays as it is while the client trains.
+    and `fixed(role, what, compute, x)` for a teacher that stays as it is while the client trains.
     Tensors and plain values that a method keeps go to `client.state` and `fed.server.state`,
     networks to `client.models` and `fed.server.models`: all of it is in every checkpoint, except
     the networks that `remade` names.
     """
 
     name = ""
+    at_least_0 = ()  # parameters that are a weight or a strength; below 0 is refused
     remade = ()  # roles of networks that start or each round makes anew before they are used
 
     def build(self, client, make) -> dict:
@@ -73,31 +79,102 @@ class Method:
         return self.evaluated(fed, client)(x)
 
 
+HOOKS = tuple(name for name, value in vars(Method).items() if isroutine(value))
+SET_BY_CLASS = ("name", "at_least_0", "remade")  # what a class says that is no parameter
+
+
 def register(name: str):
     """Class decorator: make a method available under `name`.
 
     A later definition under the same name replaces the earlier one, so that a notebook cell can
-    be run again. Raises `SettingError` if the class is no dataclass that extends `Method`.
+    be run again; for a method of the suite that is a warning. Raises `SettingError` if the class is
+    no dataclass that extends `Method`, for a hook that is misspelt or takes other arguments, and
+    for a parameter that `make` could not set.
     """
+    if not (isinstance(name, str) and re.fullmatch(r"[\w+-]+", name) and name != "scenario"):
+        raise SettingError(
+            f"{name!r} cannot be the name of a method", where="register",
+            do='write letters, digits, + and - as in @register("my-method")',
+        )  # fmt: skip
 
     def enter(cls):
-        if not (isinstance(cls, type) and issubclass(cls, Method) and is_dataclass(cls)):
+        if not (isinstance(cls, type) and issubclass(cls, Method)):
             raise SettingError(
                 f"{name!r} is not a method",
                 where="register",
                 do="write @register(...) above @dataclass above a class that extends Method",
             )
-        for f in fields(cls):
-            if f.default is MISSING and f.default_factory is MISSING:
-                raise SettingError(
-                    f"parameter {f.name!r} of {name!r} has no default", where="register",
-                    do=f"write one, such as {f.name}: float = 1.0",
-                )  # fmt: skip
+        if "__dataclass_params__" not in vars(cls):  # that of the class it extends does not count
+            raise SettingError(
+                f"the class {cls.__name__} has no @dataclass of its own", where=f"method {name!r}",
+                do=f'write @register("{name}") above @dataclass above class {cls.__name__}',
+            )  # fmt: skip
+        _check_parameters(cls, name)
+        _check_hooks(cls, name)
+        before = METHODS.get(name)
+        if _is_ours(before) and not _is_ours(cls):
+            warnings.warn(f"{name!r} is a method of the suite; from now on it is yours. Choose "
+                          "another name to have both", UserWarning, stacklevel=2)  # fmt: skip
         cls.name = name
         METHODS[name] = cls
         return cls
 
     return enter
+
+
+def _is_ours(cls) -> bool:
+    return getattr(cls, "__module__", "").startswith(f"{__package__}.")
+
+
+def _check_hooks(cls, name: str) -> None:
+    """Raise `SettingError` for a misspelt hook, and for one that cannot be called as it will be."""
+    plain = {hook.replace("_", ""): hook for hook in HOOKS}
+    for own, value in vars(cls).items():
+        inherited = any(own in vars(base) for base in cls.__mro__[1:])
+        if own in HOOKS:
+            _check_call(cls, own, name)
+        elif callable(value) and not own.startswith("_") and not inherited:
+            close = get_close_matches(own.lower().replace("_", ""), plain, n=1, cutoff=0.8)
+            if close:
+                raise SettingError(
+                    f"{own!r} is no hook, and nobody would call it", where=f"method {name!r}",
+                    do=f"did you mean {plain[close[0]]!r}? A helper needs a name less like it",
+                )  # fmt: skip
+
+
+def _check_call(cls, hook: str, name: str) -> None:
+    asked = list(signature(getattr(Method, hook)).parameters)
+    try:
+        found = getattr(cls, hook)
+        bound = isinstance(vars(cls)[hook], staticmethod | classmethod)
+        signature(found).bind(*asked[1 if bound else 0 :])
+    except (TypeError, ValueError):
+        raise SettingError(
+            f"{hook} cannot be called with ({', '.join(asked)})", where=f"method {name!r}",
+            do=f"write def {hook}({', '.join(asked)})",
+        ) from None  # fmt: skip
+
+
+def _check_parameters(cls, name: str) -> None:
+    """Raise `SettingError` for a parameter without a default, and for one that is none."""
+    for f in fields(cls):
+        if f.default is MISSING and f.default_factory is MISSING:
+            raise SettingError(
+                f"parameter {f.name!r} of {name!r} has no default", where="register",
+                do=f"write one, such as {f.name}: float = 1.0",
+            )  # fmt: skip
+        if f.name in (*HOOKS, *SET_BY_CLASS):  # the value would stand in the place of the hook
+            raise SettingError(f"parameter {f.name!r} of {name!r} has the name of a hook",
+                               where="register", do="give it another name")  # fmt: skip
+    annotated, known = get_annotations(cls), (*HOOKS, *SET_BY_CLASS)
+    for own, value in vars(cls).items():
+        plain = isinstance(value, int | float | str | list | tuple | dict | None)
+        if plain and not own.startswith("_") and own not in (*annotated, *known):
+            kind = "float" if isinstance(value, float) else type(value).__name__
+            raise SettingError(
+                f"{own} = {value!r} is no parameter: it has no type", where=f"method {name!r}",
+                do=f"write {own}: {kind} = {value!r}, or {own} above the class if it is fixed",
+            )  # fmt: skip
 
 
 def parameters(name: str) -> dict:
@@ -112,7 +189,8 @@ def parameters(name: str) -> dict:
 def make(name: str, **given) -> Method:
     """Build a registered method, e.g. `make("fedprox", mu=0.1)`.
 
-    Raises `SettingError` for an unknown method or parameter and for a value of the wrong type.
+    Raises `SettingError` for an unknown method or parameter, for a value of the wrong type, for
+    nan and infinity, and for a value below 0 where the method says `at_least_0`.
     """
     known = parameters(name)
     for key, value in given.items():
@@ -124,4 +202,10 @@ def make(name: str, **given) -> Method:
                 where=f"method {name}",
                 do=f"give a {type(known[key]).__name__}, such as {known[key]!r}",
             )
+        if not is_finite(value):
+            raise SettingError(f"{key} = {value!r}", where=f"method {name}",
+                               do="give a finite number")  # fmt: skip
+        if key in METHODS[name].at_least_0 and value < 0:
+            raise SettingError(f"{key} = {value!r}", where=f"method {name}",
+                               do="give 0 or a number above it")  # fmt: skip
     return METHODS[name](**given)

@@ -34,6 +34,8 @@ class FCCL(PublicMethod):
     training alone.
     """
 
+    at_least_0 = ("pretrain_epochs", "lambda_col", "lambda_loc")
+
     remade = ("current", "pretrained", "previous")  # the teachers: see start and collaborate
 
     pretrain_epochs: int = 50  # Sec. 4; code: 40
@@ -102,7 +104,7 @@ class FCCL(PublicMethod):
 
     def taught(self, client, role: str, x):
         """Logits of a teacher, which stays as it is while the client trains."""
-        return client.fixed(role, teacher_logits, x)
+        return client.fixed(role, "logits", teacher_logits, x)
 
     def _remember(self, client, role: str) -> None:
         if role in client.models:

@@ -21,9 +21,12 @@ class FeatureDistillation(KeepsReceived):
     of the student are averaged like weights.
     """
 
+    at_least_0 = ("mu",)
+
     mu: float = 0.01  # Sec. III-B: the best of 0.001, 0.01, 0.1, 1
 
     def local_loss(self, client, x, y):
         h = client.model.features(x)
-        away = losses.feature_distillation(h, client.fixed("received", features_of, x))
+        h_received = client.fixed("received", "features", features_of, x)
+        away = losses.feature_distillation(h, h_received)
         return losses.cross_entropy(client.model.classifier(h), y) + self.mu * away

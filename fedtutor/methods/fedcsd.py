@@ -116,7 +116,7 @@ class FedCSD(FedAvg):
             client.state["prototypes"] = prototypes
 
     def local_loss(self, client, x, y):  # line 22
-        z, z_teacher = client.model(x), client.fixed("teacher", teacher_logits, x)
+        z, z_teacher = client.model(x), client.fixed("teacher", "logits", teacher_logits, x)
         target = self._target(client, z if self.loss == "code" else z.detach(), z_teacher)
         mask = self._mask(client, target if self.loss == "code" else z_teacher, y)
         if self.teacher == "penalty":

@@ -25,6 +25,8 @@ class FedGKD(FedAvg):
     norm are averaged like weights, in the teacher too.
     """
 
+    at_least_0 = ("mu",)
+
     mu: float = 0.01  # FedCSD Sec. V-A
     tau: float = 1.0
     past: int = 5  # how many of the last global models teach; the code's README has 5
@@ -54,7 +56,7 @@ class FedGKD(FedAvg):
         loss = losses.cross_entropy(z, y)
         if not client.state["taught"]:
             return loss
-        z_teacher = client.fixed("teacher", teacher_logits, x)
+        z_teacher = client.fixed("teacher", "logits", teacher_logits, x)
         return loss + self.mu * losses.tempered_distillation(z, z_teacher, tau=self.tau)
 
     def aggregate(self, fed, clients):

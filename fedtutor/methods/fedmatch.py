@@ -30,6 +30,8 @@ class FedMatch(PublicMethod):
     exchanged, since different networks have no weights to exchange.
     """
 
+    at_least_0 = ("pretrain_epochs", "helpers", "lambda_i", "lambda_a")
+
     helpers: int = 2
     threshold: float = 0.75  # least largest probability of a batch image that counts
     lambda_i: float = 0.01  # weight of the consistency

@@ -16,6 +16,8 @@ from .fedavg import FedAvg
 class FedProx(FedAvg):
     """mu = 0 is FedAvg. The papers use mu = 0.01 (FCCL+) and 0.001 (FedCSD)."""
 
+    at_least_0 = ("mu",)
+
     mu: float = 0.01  # strength of the pull towards the global weights
 
     def collaborate(self, fed, clients):

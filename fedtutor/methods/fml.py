@@ -27,6 +27,8 @@ class FML(Method):
     are 1/2: FCCL says nothing about its own choices. alpha = 1 leaves the client alone.
     """
 
+    at_least_0 = ("pretrain_epochs", "alpha", "beta")
+
     alpha: float = 0.5  # weight of the labels for the client's own network
     beta: float = 0.5  # weight of the labels for the meme
     meme: str = "small_cnn"  # network that travels

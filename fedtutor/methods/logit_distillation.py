@@ -23,6 +23,8 @@ class LogitDistillation(KeepsReceived):
     batch norm; those of the student are averaged like weights.
     """
 
+    at_least_0 = ("mu",)
+
     mu: float = 0.001  # Sec. III-B: the best of 0.001, 0.01, 0.1, 1
     tau: float = 10.0  # Sec. III-B
 
@@ -35,7 +37,7 @@ class LogitDistillation(KeepsReceived):
 
     def local_loss(self, client, x, y):
         z = client.model(x)
-        z_global = client.fixed("received", teacher_logits, x)
+        z_global = client.fixed("received", "logits", teacher_logits, x)
         return losses.cross_entropy(z, y) + self.mu * losses.logit_distillation(
             z, z_global, tau=self.tau
         )

@@ -25,6 +25,8 @@ class MOON(KeepsReceived):
     of batch norm; those of the trained one are averaged like weights.
     """
 
+    at_least_0 = ("mu",)
+
     mu: float = 1.0  # the paper tunes 0.1, 1, 5, 10; FedCSD and FCCL+ use 1
     tau: float = 0.5
 
@@ -40,10 +42,10 @@ class MOON(KeepsReceived):
 
     def local_loss(self, client, x, y):
         h = client.model.features(x)
-        h_global = client.fixed("received", features_of, x)
+        h_global = client.fixed("received", "features", features_of, x)
         h_previous = h_global[None][:0]
         if client.state.get("trained"):
-            h_previous = client.fixed("previous", features_of, x)[None]
+            h_previous = client.fixed("previous", "features", features_of, x)[None]
         contrast = losses.model_contrastive(h, h_global, h_previous, tau=self.tau)
         return losses.cross_entropy(client.model.classifier(h), y) + self.mu * contrast
 

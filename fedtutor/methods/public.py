@@ -33,6 +33,8 @@ OPTIMIZERS = {
 class PublicMethod(Method):
     """A client's own network, public images, logits up, an answer down, one step per batch."""
 
+    at_least_0 = ("pretrain_epochs",)
+
     public_lr: float = 1e-3  # learning rate on public images
     public_optimizer: str = "adam"  # see OPTIMIZERS
     public_augment: str = "none"  # a kind of `augment.py`; all clients see the same view
