@@ -10,6 +10,7 @@ other code recorded, and `python -m fedtutor benchmark` trains what notebook 07 
 
 import argparse
 import json
+import math
 import os
 import sys
 import time
@@ -18,16 +19,35 @@ from pathlib import Path
 
 BEGAN = time.time()  # before anything that takes its time
 
-from .errors import FedtutorError, SettingError  # noqa: E402
+from . import __version__  # noqa: E402
+from .errors import FedtutorError, SettingError, choose  # noqa: E402
 from .storage import ROOT, shown, write_atomically  # noqa: E402
 
 QUIET = ["--log-level=ERROR"]  # a kernel on this machine warns that its sockets are not encrypted
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Return the exit status: 0, or 1 if a notebook or the call failed."""
+    """Return the exit status: 0, 1 if a notebook or the call failed, 2 if no job is named."""
+    parser = command_line()
+    options = parser.parse_args(arguments)
+    if options.job is None:
+        parser.print_help(sys.stderr)
+        return 2
+    options.began = BEGAN if arguments is None else time.time()
+    os.environ.setdefault("TQDM_DISABLE", "1")
+    try:
+        return options.do(options)
+    except FedtutorError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+
+
+def command_line() -> argparse.ArgumentParser:
+    """All jobs with their options; each of them has its line of help."""
     parser = argparse.ArgumentParser(prog="python -m fedtutor", description=__doc__)
-    jobs = parser.add_subparsers(dest="job", required=True)
+    parser.add_argument("--version", action="version", version=f"fedtutor {__version__}",
+                        help="print the version and stop")  # fmt: skip
+    jobs = parser.add_subparsers(dest="job", metavar="JOB", help="JOB --help shows its options")
     job = jobs.add_parser("notebooks", help="execute notebooks and write pages")
     job.add_argument("--only", nargs="+", default=[], metavar="NN", help="e.g. --only 00 02b")
     job.add_argument("--profile", default="quick", help="quick (default) or paper")
@@ -47,35 +67,42 @@ def main(arguments: list[str] | None = None) -> int:
     job = jobs.add_parser("rehearse", help="play two rounds of every method, as the paper has it")
     job.add_argument("recipe", help="e.g. fccl")
     job.add_argument("--scenario", help="another one than the recipe's")
-    job.add_argument("--methods", metavar="A,B", help="default: all of the recipe")
+    job.add_argument("--methods", type=names, metavar="A,B", help="default: all of the recipe")
     job.add_argument("--overrides", metavar="JSON", help="e.g. '{\"scenario.public_size\": 1024}'")
     job.add_argument("--device", default="auto", help="auto (default), cpu or cuda")
     job.add_argument("--profile", default="paper", help="quick or paper (default)")
-    job.add_argument("--threads", type=int, help="clients that train at once; default: the cores")
+    job.add_argument("--threads", type=count, help="clients that train at once; default: the cores")
     job.add_argument("--artifacts", type=Path, help="folder that keeps what methods share")
     job.add_argument("--output", type=Path, default=ROOT / "data" / "rehearsals",
                      help="where the results go")  # fmt: skip
     job.set_defaults(do=rehearse_all)
     job = jobs.add_parser("queue", help="what waits, at the papers' settings: list, run, pack")
-    job.add_argument("what", nargs="?", default="list", choices=("list", "run", "pack", "attacks"))
+    job.add_argument(
+        "what", nargs="?", default="list", choices=("list", "run", "pack", "attacks"),
+        help="list (default): what is done and what is open; run: play open runs; pack: their "
+        "images, to carry along; attacks: the longer ones of notebook 06",
+    )  # fmt: skip
     job.add_argument("out", nargs="?", type=Path, help="pack: a new folder")
-    job.add_argument("--minutes", type=float, default=9,
+    job.add_argument("--minutes", type=amount, default=9,
                      help="run, attacks: stop before (default 9)")  # fmt: skip
-    job.add_argument("--at-once", type=int, help="run: side by side; default 1, on a GPU up to 8")
+    job.add_argument("--at-once", type=count, help="run: side by side; default 1, on a GPU up to 8")
     job.add_argument("--device", default="auto", help="auto (default), cpu or cuda")
-    job.add_argument("--rows", type=int, default=10, help="pack: for so many runs (default 10)")
-    job.add_argument("--limit-mb", type=float, default=60, help="pack: at most (default 60)")
+    job.add_argument("--rows", type=count, default=10, help="pack: for so many runs (default 10)")
+    job.add_argument("--limit-mb", type=amount, default=60, help="pack: at most (default 60)")
     job.add_argument("--only", default="", metavar="TEXT",
                      help="runs with TEXT in their name; attacks: that name")  # fmt: skip
     job.add_argument("--one", metavar="PATH", help="run: the one whose result is PATH in --results")
-    job.add_argument("--threads", type=int, help="run: clients of a run that train at once")
+    job.add_argument("--threads", type=count, help="run: clients of a run that train at once")
     job.add_argument("--download", action="store_true", help="fetch missing data where possible")
-    job.add_argument("--manifest", type=Path, default=ROOT / "data" / "queue.toml")
-    job.add_argument("--results", type=Path, default=ROOT / "data" / "results")
+    job.add_argument("--manifest", type=Path, default=ROOT / "data" / "queue.toml",
+                     help="the file that names the runs; default data/queue.toml")  # fmt: skip
+    job.add_argument("--results", type=Path, default=ROOT / "data" / "results",
+                     help="where results lie and go; default data/results")  # fmt: skip
     job.add_argument("--kept", type=Path, help="checkpoints; default queue/ in the cache")
     job.set_defaults(do=work_queue)
     job = jobs.add_parser("report", help="the papers' tables and claims beside what was measured")
-    job.add_argument("--results", type=Path, default=ROOT / "data" / "results")
+    job.add_argument("--results", type=Path, default=ROOT / "data" / "results",
+                     help="where results lie; default data/results")  # fmt: skip
     job.add_argument("--readme", action="store_true", help="write the table into README.md")
     job.add_argument("--all", action="store_true",
                      help="list all that is stale, dirty, or does not know its code")  # fmt: skip
@@ -88,18 +115,43 @@ def main(arguments: list[str] | None = None) -> int:
     job.set_defaults(do=list_stale)
     job = jobs.add_parser("benchmark", help="train what notebook 07 reads, as far as it is missing")
     job.add_argument("scenario", nargs="?", default="digits-mini", help="default: digits-mini")
-    job.add_argument("--minutes", type=float, default=180, help="start no run later (default 180)")
-    job.add_argument("--methods", default="", metavar="A,B", help="default: all that may enter")
-    job.add_argument("--results", type=Path, default=ROOT / "data" / "results")
+    job.add_argument("--minutes", type=amount, default=180, help="start no run later (default 180)")
+    job.add_argument("--methods", type=names, default=[], metavar="A,B",
+                     help="default: all that may enter")  # fmt: skip
+    job.add_argument("--results", type=Path, default=ROOT / "data" / "results",
+                     help="where results lie and go; default data/results")  # fmt: skip
     job.set_defaults(do=record_benchmark)
-    options = parser.parse_args(arguments)
-    options.began = BEGAN if arguments is None else time.time()
-    os.environ.setdefault("TQDM_DISABLE", "1")
+    return parser
+
+
+def count(text: str) -> int:
+    """A whole number from 1, for argparse."""
     try:
-        return options.do(options)
-    except FedtutorError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 1
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return value
+
+
+def amount(text: str) -> float:
+    """A number from 0, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not value >= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0")
+    return value
+
+
+def names(text: str) -> list[str]:
+    """What stands between commas, for argparse."""
+    found = [name.strip() for name in text.split(",")]
+    if "" in found:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of names such as solo,fedavg")
+    return list(dict.fromkeys(found))
 
 
 def make_exercises(options) -> int:
@@ -122,9 +174,8 @@ def rehearse_all(options) -> int:
             f"--overrides is not JSON ({error})", where="rehearse",
             do="write for example --overrides '{\"batch_size\": 256}'",
         ) from None  # fmt: skip
-    names = options.methods.split(",") if options.methods else None
     rows = rehearse(
-        options.recipe, scenario=options.scenario, names=names,
+        options.recipe, scenario=options.scenario, names=options.methods,
         overrides=overrides, device=device_of(options.device), profile=options.profile,
         folder=options.output, threads=options.threads, artifacts=options.artifacts,
         say=lambda words: print(words, flush=True),
@@ -147,6 +198,9 @@ def _work_queue(options) -> int:
     from . import cache, packing, queue, working
     from .settings import device_of
 
+    if options.out and options.what != "pack":
+        raise SettingError(f"{options.out} is one name too many", where=f"queue {options.what}",
+                           do="name a folder for queue pack alone")  # fmt: skip
     device, kept = device_of(options.device), options.kept or cache.folder() / "queue"
     if options.what == "attacks":
         return work_attacks(options, device)
@@ -236,8 +290,7 @@ def record_benchmark(options) -> int:
     try:
         failed = benchmark.record(
             options.scenario, minutes=options.minutes, folder=options.results,
-            names=[name for name in options.methods.split(",") if name],
-            say=lambda words: print(words, flush=True),
+            names=options.methods, say=lambda words: print(words, flush=True),
         )  # fmt: skip
     except KeyboardInterrupt:
         print("stopped; what is done is kept, and the same command goes on from there")
@@ -277,7 +330,9 @@ def refresh_all(options) -> int:
 
 def execute_all(options) -> int:
     from .pages import write_index
+    from .recipes import PROFILES
 
+    choose(options.profile, PROFILES, kind="profile", where="--profile")
     notebooks = find(options.folder, options.only)
     rows, began = [], time.monotonic()
     for path in notebooks:

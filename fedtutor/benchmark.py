@@ -23,7 +23,7 @@ from . import evidence, figures, methods, recipes, rounds, scenarios, stale
 from .claims import HOLDS, verdict
 from .commits import require_committed
 from .distillation import prepare
-from .errors import FedtutorError, TrainingError, choose
+from .errors import FedtutorError, SettingError, TrainingError, choose
 from .evidence import Result
 from .federation import Federation
 from .measures import inter
@@ -109,25 +109,29 @@ def refusal(recipe: recipes.Recipe, method: str, scenario) -> str:
 def refusals(recipe: recipes.Recipe, arena: str, scenario, *, only: Sequence[str] = ()) -> dict:
     """Method -> why it may not enter an arena ("": it may), in the usual order.
 
-    All registered methods are asked, or those in `only`.
+    Asked are those of the recipe and the reader's own, or those in `only`. A method of the table
+    in `methods/__init__.py` that has no settings in the recipe does not enter.
     """
     inside, guests = in_arena(recipe, arena), None
     if name := ARENAS[arena].guests_of:
         invited = recipes.load(name, profile=recipe.profile)
         guests, host = {"solo", "central", *invited.methods}, invited.paper
     found = {}
-    for method in figures.method_order(list(only or methods.METHODS)):
-        known = method in recipe.methods  # not a reader's own
+    known = [name for name in methods.METHODS if name in recipe.methods]
+    for method in figures.method_order(list(only or known + own_methods(recipe))):
+        left_out = guests and method in known and method not in guests
         found[method] = (
-            f"not in the comparison of {host}" if guests and known and method not in guests
+            f"not in the comparison of {host}" if left_out
             else refusal(inside, method, scenario)
         )  # fmt: skip
     return found
 
 
 def own_methods(recipe: recipes.Recipe) -> list[str]:
-    """Methods that the recipe does not know: those of the reader."""
-    return [name for name in methods.METHODS if name not in recipe.methods]
+    """Methods that neither the recipe knows nor this package: those of the reader."""
+    package = f"{methods.__name__}."
+    return [name for name, cls in methods.METHODS.items()
+            if name not in recipe.methods and not cls.__module__.startswith(package)]  # fmt: skip
 
 
 # ------------------------------------------------------------------------------ what is measured
@@ -430,6 +434,14 @@ def missing(scenario: str, *, folder=evidence.RESULTS, names: Sequence[str] = ()
     What other code recorded does not count: that is to be done again.
     """
     recipe = recipes.load(RECIPE, profile="quick", scenario=scenario)
+    for name in names:
+        choose(name, methods.METHODS, kind="method", where="benchmark")
+        if name not in recipe.methods:
+            raise SettingError(
+                f"{name} has no table in {RECIPE}.toml, so nothing of it is recorded",
+                where="benchmark",
+                do=f"add [methods.{name}] to data/recipes/{RECIPE}.toml, or leave it out",
+            )
     data, found = scenarios.build(recipe.scenario, **recipe.scenario_options), []
     for arena in ARENAS:
         asked = refusals(recipe, arena, data, only=names or list(recipe.methods))

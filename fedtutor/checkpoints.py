@@ -137,6 +137,23 @@ class Checkpoints:
         False, too, with a warning, where other code left them: the run begins anew. Raises
         `StorageError` for one of another run, and where all are damaged.
         """
+        value = self._newest(fed)
+        if value is None:
+            return False
+        fed.round_, fed.history = value["round"], value["history"]
+        fed.channel.restore(value["channel"])
+        for name, holder in {"server": fed.server, **{c.id: c for c in fed.clients}}.items():
+            _unpack(holder, value["holders"][name], fed)
+        return True
+
+    def catch_up(self, fed) -> None:
+        """Save where `fed` is ahead of the newest checkpoint; raises what `restore` raises."""
+        value = self._newest(fed)
+        if value is None or value["round"] < fed.round_:
+            self.save(fed, last=True)
+
+    def _newest(self, fed) -> dict | None:
+        """The newest checkpoint that is whole, if there is any."""
         for unfinished in self.folder.glob(".*.pt.*") if self.folder else ():
             unfinished.unlink(missing_ok=True)  # what a killed run was writing
         value, faults = None, []
@@ -149,7 +166,7 @@ class Checkpoints:
         if value is None and faults:
             raise faults[0]
         if value is None:
-            return False
+            return None
         if value.get("identity") != identity(fed):
             raise self._other(path, value, fed)
         if self.code and value.get("code") and value["code"] != self.code:
@@ -160,12 +177,8 @@ class Checkpoints:
             return False
         for fault in faults:
             warnings.warn(f"{fault.what}; the run goes on from {path.name}", RuntimeWarning,
-                          stacklevel=2)  # fmt: skip
-        fed.round_, fed.history = value["round"], value["history"]
-        fed.channel.restore(value["channel"])
-        for name, holder in {"server": fed.server, **{c.id: c for c in fed.clients}}.items():
-            _unpack(holder, value["holders"][name], fed)
-        return True
+                          stacklevel=3)  # fmt: skip
+        return value
 
     def _read(self, path: Path, device) -> dict:
         value = load_tensors(path, device)

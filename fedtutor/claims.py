@@ -38,9 +38,7 @@ def published_table(paper: str, id: str) -> pd.DataFrame:
     Numbers are the printed ones, also where a note says that they cannot be right; an entry that
     the paper leaves out ("-") is missing.
     """
-    tables = _published("tables.json")
-    tables = tables[choose(paper, tables, kind="paper", where="published_table")]
-    table = tables[choose(id, tables, kind="table", where=f"tables of {paper}")]
+    table = _table(paper, id, where="published_table")
     rows = [{k: v for k, v in row.items() if k != "note"} for row in table["rows"]]
     extra = [k for k in dict.fromkeys(k for row in rows for k in row)
              if k != "method" and k not in table["columns"]]  # fmt: skip
@@ -56,6 +54,17 @@ def published_table(paper: str, id: str) -> pd.DataFrame:
         _misprint(row["method"], note) for row in table["rows"] for note in row.get("note", [])
     ]
     return frame
+
+
+def require_table(paper: str, id: str, *, where: str) -> None:
+    """Raise `SettingError` with the nearest names for a table that no paper prints."""
+    _table(paper, id, where=where)
+
+
+def _table(paper: str, id: str, *, where: str) -> dict:
+    tables = _published("tables.json")
+    tables = tables[choose(paper, tables, kind="paper", where=where)]
+    return tables[choose(id, tables, kind="table", where=f"{where}, tables of {paper}")]
 
 
 def columns_of(table: pd.DataFrame, name: str = "") -> list[str]:

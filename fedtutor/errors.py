@@ -58,9 +58,9 @@ def choose(name: str, choices, *, kind: str, where: str, error=SettingError) -> 
     choices = sorted(choices)
     if isinstance(name, str) and name in choices:
         return name
-    near = get_close_matches(str(name), choices, n=1)
+    near = _parts_of(str(name), choices) or get_close_matches(str(name), choices, n=1)
     near = near or [choice for choice in choices if choice.lower() == str(name).lower()]
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     raise error(
         f"unknown {kind} {name!r}", where=where, do=f"{hint}choose one of: {', '.join(choices)}"
     )
@@ -100,3 +100,9 @@ def strict(error):
         return cls
 
     return change
+
+
+def _parts_of(name: str, choices) -> list[str]:
+    """At most three choices that go on behind a whole `name`, such as X-inter and X-intra for X."""
+    longer = [c for c in choices if name and c.startswith(name) and not c[len(name)].isalnum()]
+    return longer if len(longer) <= 3 else []

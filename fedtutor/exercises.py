@@ -237,6 +237,8 @@ def _solutions(folder: Path, only: Sequence[str] = ()) -> list[Path]:
                 f"no solutions for {wanted!r}", where=shown(folder / "solutions"),
                 do=f"choose from {', '.join(path.stem for path in paths) or '(none are there)'}",
             )  # fmt: skip
+    if not folder.is_dir():
+        raise SettingError("no notebook", where=shown(folder), do="name another --folder")
     return [path for path in paths if not only or names[path] & set(only)]
 
 

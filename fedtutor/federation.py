@@ -51,28 +51,42 @@ class Federation:
         self.scenario, self.method, self.settings = scenario.to(self.device), method, settings
         self.seed, self.threads = seed, threads
         self.artifacts = {} if artifacts is None else artifacts  # see `artifact`
-        self.channel, self.server = Channel(record=settings.record, seed=seed), Server()
-        self.clients = [Client(c.id, c.domain, c.private, seed=seed) for c in self.scenario.clients]
-        self.round_, self.inside_round, self._pool = 0, False, None
-        if len(settings.client_epochs) not in (0, len(self.clients)):
+        self.channel, self._pool = Channel(record=settings.record, seed=seed), None
+        self.played: int | None = None  # rounds that `run` has ended; None: it has not begun
+        count = len(self.scenario.clients)
+        if len(settings.client_epochs) not in (0, count):
             raise SettingError(
-                f"{len(settings.client_epochs)} entries for {len(self.clients)} clients",
+                f"{len(settings.client_epochs)} entries for {count} clients",
                 where="setting 'client_epochs'", do="give one number per client, or none at all",
             )  # fmt: skip
-        for client in self.clients:
-            if not len(client.data):
+        for client in self.scenario.clients:
+            if not len(client.private):
                 raise DataError(
                     f"client {client.id} holds no image", where=f"scenario {scenario.name}",
                     do="ask for fewer clients or a larger minimum per client",
                 )  # fmt: skip
-        for client, name in zip(self.clients, self._network_names(), strict=True):
-            client.models = self._networks(method.build(client, self._maker(client, name)))
-            client.begin_round(0, self.device)
         self.make = self._maker(None, settings.models[0])
+        self.set_up()
+
+    def set_up(self) -> None:
+        """A server and clients with new networks, as they are before `run` begins."""
+        self.inside_round, self.server = False, Server()
+        self.clients = [Client(c.id, c.domain, c.private, seed=self.seed)
+                        for c in self.scenario.clients]  # fmt: skip
+        for client, name in zip(self.clients, self._network_names(), strict=True):
+            client.models = self._networks(self.method.build(client, self._maker(client, name)))
+        self.begin_round(0)
+        self.channel.restore({"counts": [], "messages": []})
         self.history = {
             "clients": [c.id for c in self.clients], "domains": [c.domain for c in self.clients],
-            "tests": list(scenario.tests), "accuracy": [], "loss": [], "bytes": [], "seconds": [],
+            "tests": list(self.scenario.tests),
+            "accuracy": [], "loss": [], "bytes": [], "seconds": [],
         }  # fmt: skip
+
+    @property
+    def between_rounds(self) -> bool:
+        """Whether it stands where `run` ended a round: nothing is half done, or done by hand."""
+        return self.played == self.round_ == len(self.history["loss"])
 
     def begin_round(self, round_: int) -> None:
         """From here on everybody uses this round's random numbers."""
@@ -333,9 +347,13 @@ class Federation:
             if self.threads == 1:
                 yield
             else:
-                with ThreadPoolExecutor(self.threads, initializer=torch.set_num_threads,
-                                        initargs=(1,)) as self._pool:  # fmt: skip
+                pool = self._pool = ThreadPoolExecutor(
+                    self.threads, initializer=torch.set_num_threads, initargs=(1,)
+                )
+                try:
                     yield
+                finally:
+                    pool.shutdown(cancel_futures=True)  # after Ctrl-C nobody begins any more
         finally:
             self._pool = None
             torch.set_num_threads(before)

@@ -115,6 +115,11 @@ def load(path: Path = MANIFEST) -> list[Run]:
     path, runs = Path(path), []
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingError(
+            f"there is no manifest {path.name}", where=shown(path),
+            do=f"check the path; the queue's own is {shown(MANIFEST)}",
+        ) from None  # fmt: skip
     except (OSError, ValueError) as error:
         raise SettingError(
             f"{path.name} cannot be read ({error})", where=shown(path),

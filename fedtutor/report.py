@@ -19,7 +19,7 @@ from pathlib import Path
 import pandas as pd
 
 from . import claims, evidence, ledger, queue, recipes
-from .errors import StorageError
+from .errors import SettingError, StorageError
 from .ledger import not_accuracy, owners, tables
 from .measures import inter, intra
 from .queue import Run
@@ -83,7 +83,7 @@ class Report:
 
     def table(self, paper: str, key: str) -> pd.DataFrame:
         """A printed table beside ours: row | column | paper | measured | ... | command."""
-        cells = self.cells[(self.cells["paper"] == paper) & (self.cells["table"] == key)]
+        cells = self._of(paper, key)
         printed = [f"{p:g}" + (f" (likely {q:g})" if p != q else "")
                    for p, q in zip(cells["printed"], cells["likely"], strict=True)]  # fmt: skip
         columns = ["measured", "seeds", "verdict", "setting", "run", "machine", "command"]
@@ -92,7 +92,7 @@ class Report:
 
     def blocks(self, paper: str, key: str) -> list["Block"]:
         """A printed table as one grid per line of a manifest; what no run stands for comes last."""
-        cells = self.cells[(self.cells["paper"] == paper) & (self.cells["table"] == key)]
+        cells = self._of(paper, key)
         said = [f"{c.likely:g}" + (f"; {c.measured}" if c.measured else "")
                 + (f", {c.verdict}" if c.setting == PAPER else "")
                 for c in cells.itertuples()]  # fmt: skip
@@ -113,6 +113,7 @@ class Report:
 
     def differences(self, paper: str, key: str) -> list[tuple[str, str]]:
         """(line of a manifest, what differs) for all that measured something of this table."""
+        claims.require_table(paper, key, where="report")
         said, planned = {}, {}
         mine = [run for run in self.runs if run.paper == paper and key in run.tables]
         for run in mine:  # the paper's own data count more
@@ -129,6 +130,11 @@ class Report:
             parts = dict.fromkeys(part for parts in all_parts for part in parts)
             lines.append((name, "; ".join(parts) or NOTHING))
         return lines
+
+    def _of(self, paper: str, key: str) -> pd.DataFrame:
+        """The cells of one printed table; raises `SettingError` where there is none."""
+        claims.require_table(paper, key, where="report")
+        return self.cells[(self.cells["paper"] == paper) & (self.cells["table"] == key)]
 
     def coverage(self, book: pd.DataFrame) -> pd.DataFrame:
         """One line per printed table: owner, accuracies, how many at each setting, its claims.
@@ -163,7 +169,10 @@ class Block:
 
 
 def build(folder=evidence.RESULTS, manifests: Sequence[Path] = (queue.MANIFEST, MEASURED)):
-    """The `Report` of a folder of results."""
+    """The `Report` of a folder of results; raises `SettingError` where there is no such folder."""
+    if not Path(folder).is_dir():
+        raise SettingError("there is no folder of results", where=shown(folder),
+                           do="check the path after --results")  # fmt: skip
     runs = tuple(run for path in manifests for run in queue.load(path))
     found, faults = queue.survey(runs, folder)
     return Report(runs, found, tuple(dict.fromkeys(faults)), Path(folder))

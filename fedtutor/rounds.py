@@ -24,27 +24,52 @@ AHEAD = 2**20  # numbers: 4 MB
 
 
 def run(fed: Federation, *, checkpoint=None, every: float = 120.0, progress: Callable = iter):
-    """Play all rounds and return `fed.history`.
+    """Play all rounds that are left and return `fed.history`.
 
     With `checkpoint` (a folder, or `Checkpoints`), save there every so many seconds and at the end,
     and go on from what lies there. `progress` wraps the numbers of the rounds that are left, as
     tqdm does.
+
+    Called again, it goes on where it stood between two rounds; after the last there is nothing to
+    do. A federation that was interrupted inside a round or before the first, or played by hand,
+    is half of something: with `checkpoint` it is set up anew and goes on from there, with other
+    `Client` objects; without, `TrainingError`.
     """
     given = isinstance(checkpoint, Checkpoints)
     kept = checkpoint if given else Checkpoints(checkpoint, every)
     with fed.workers():
-        prepare(fed)
-        fed.method.start(fed)
-        if not kept.restore(fed):
-            fed.evaluate("end")  # round 0: before any training
-            fed.history["bytes"] = fed.channel.table()
-        for round_ in progress(range(fed.round_ + 1, fed.settings.rounds + 1)):
+        if fed.between_rounds:
+            kept.catch_up(fed)
+        else:
+            begin(fed, kept)
+        for round_ in progress(range(fed.played + 1, fed.settings.rounds + 1)):
             began = time.perf_counter()
             play_round(fed, round_)
             fed.history["bytes"] = fed.channel.table()
             fed.history["seconds"].append(time.perf_counter() - began)
+            fed.played = round_  # from here on it stands between two rounds
             kept.save(fed, last=round_ == fed.settings.rounds)
     return fed.history
+
+
+def begin(fed: Federation, kept: Checkpoints) -> None:
+    """Start the method, then stand before round 1, or after the round of the checkpoint."""
+    if fed.played is not None or fed.round_:
+        if not kept.folder:
+            place = f"in round {fed.round_}" if fed.round_ else "before round 1"
+            raise TrainingError(
+                f"this federation was interrupted {place}, or played by hand",
+                where=f"run, {fed.method.name}",
+                do="run a new Federation; with checkpoint=FOLDER an interrupted run can go on",
+            )
+        fed.set_up()
+    fed.played = -1  # until the start is whole
+    prepare(fed)
+    fed.method.start(fed)
+    if not kept.restore(fed):
+        fed.evaluate("end")  # round 0: before any training
+        fed.history["bytes"] = fed.channel.table()
+    fed.played = fed.round_
 
 
 def play_round(fed: Federation, round_: int) -> None:

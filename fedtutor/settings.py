@@ -18,6 +18,7 @@ PRECISIONS = ("float32", "tf32", "bf16")
 ON_CLIENT_ERROR = ("stop", "leave_out")
 MOMENTS = ("after_collaborate", "local_epoch", "after_local", "after_aggregate")
 LAST = ", last round"  # behind a moment (but local_epoch): only there
+IN_BRACKETS = " (last round)"  # another way to write it, without a comma
 
 
 RECORD = {"names": list[str], "rounds": list[int], "clients": list[str]}  # see `Channel`
@@ -45,7 +46,7 @@ class Settings:
     public_epochs: int = 1  # passes over the public data in each round
     eval_every: int = 1  # evaluate after every so many rounds, and after the last
     eval_batch_size: int = 500  # test images per forward pass
-    observe: list[str] = field(default_factory=list)  # moments inside a round, see MOMENTS, LAST
+    observe: list[str] = field(default_factory=list)  # moments inside a round, see `moment_of`
     record: dict = field(default_factory=dict)  # payloads to keep: names, rounds, clients
     virtual_ipc: int = 0  # distilled images per class that replace the private ones; 0: none do
     virtual_steps: int = 1000  # of distribution matching, before round 1
@@ -67,9 +68,7 @@ class Settings:
         choose(self.optimizer, ("sgd", "adam"), kind="optimizer", where=where)
         choose(self.precision, PRECISIONS, kind="precision", where=where)
         choose(self.on_client_error, ON_CLIENT_ERROR, kind="on_client_error", where=where)
-        for moment in self.observe:
-            known = (*MOMENTS, *(m + LAST for m in MOMENTS if m != "local_epoch"))
-            choose(moment, known, kind="moment in 'observe'", where=where)
+        object.__setattr__(self, "observe", [moment_of(given) for given in self.observe])
         for key in self.record:
             choose(key, RECORD, kind="key in 'record'", where=where)
             right = is_a(self.record[key], RECORD[key])
@@ -101,6 +100,14 @@ class Settings:
 
 
 FIELDS = {f.name: f for f in fields(Settings)}
+
+
+def moment_of(given) -> str:
+    """A moment of `observe` as results name it: "after_local (last round)" has a comma there."""
+    spelled = given.replace(LAST, IN_BRACKETS) if isinstance(given, str) else given
+    known = (*MOMENTS, *(m + IN_BRACKETS for m in MOMENTS if m != "local_epoch"))
+    choose(spelled, known, kind="moment in 'observe'", where="settings")
+    return spelled.replace(IN_BRACKETS, LAST)
 
 
 def device_of(value) -> str:

@@ -26,6 +26,8 @@ from .federation import Federation
 from .settings import device_of
 
 NAMES = ("profile", "scenario", "seeds", "methods", "device", "overrides")
+AS_JSON = {"seeds": '-p seeds "[0, 1, 2]"', "methods": """-p methods '["solo", "fedavg"]'""",
+           "overrides": """-p overrides '{"rounds": 4}'"""}  # fmt: skip
 KERNEL = {"In", "Out", "get_ipython", "exit", "quit", "open", "start"}
 
 
@@ -218,15 +220,15 @@ def _read(name: str, names: dict):
             do=f"assign all six: {', '.join(NAMES)}",
         )  # fmt: skip
     value = names[name]
-    if isinstance(value, str) and name in ("seeds", "methods", "overrides"):
-        if not re.match(r"\s*[\[{\d]", value):
+    if isinstance(value, str) and name in AS_JSON:
+        if not re.match(r"\s*[\[{\d]", value) and "," not in value:
             return value
         try:
             return json.loads(value)
         except ValueError as error:
             raise SettingError(
                 f"{name} = {value!r} is not JSON ({error})", where="parameters cell",
-                do='write for example -p seeds "[0, 1, 2]" or -p overrides \'{"rounds": 4}\'',
+                do=f"write for example {AS_JSON[name]}",
             ) from None  # fmt: skip
     return None if name == "scenario" and value in ("", "None") else value
 

@@ -76,22 +76,31 @@ def test_a_method_is_added_by_what_the_page_says(tmp_path):
     skip = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "fedtutor", tmp_path / "fedtutor", ignore=skip)
     (tmp_path / "tests").mkdir()
-    for test in ("conftest.py", Path(__file__).name):
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
+    for test in ("conftest.py", "test_benchmark.py", Path(__file__).name):
         shutil.copy(ROOT / "tests" / test, tmp_path / "tests" / test)
     copy = tmp_path / "fedtutor" / "methods"
     (copy / f"{name}.py").write_text(file, encoding="utf-8")
     table = (copy / "__init__.py").read_text(encoding="utf-8")
     for before, row in (
-        ("    fedprox,\n", f"    {name},\n"),
-        ('    "fedprox",\n', f'    "{name}",\n'),
+        ("    fedproc,\n", f"    {name},\n"),
+        ('    "fedproc",\n', f'    "{name}",\n'),
     ):
         assert before in table
         table = table.replace(before, row + before)
     (copy / "__init__.py").write_text(table, encoding="utf-8")
-    words = [sys.executable, "-m", *command.split(), "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path,
-                          env={**environment(), "PYTHONPATH": str(tmp_path)})  # fmt: skip
-    assert done.returncode == 0 and "3 passed" in done.stdout, done.stdout[-3000:] + done.stderr
+    quiet = ["-p", "no:cacheprovider"]
+    environ = {**environment(), "PYTHONPATH": str(tmp_path)}
+    for words, said in (
+        ([*command.split(), *quiet], "3 passed"),
+        (["pytest", "tests/test_benchmark.py", "-k", "arena or enter", *quiet], "passed"),
+        (["ruff", "check", "fedtutor", "tests"], "All checks passed"),
+        (["ruff", "format", "--check", "fedtutor", "tests"], "already formatted"),
+    ):
+        words = [sys.executable, "-m", *words]
+        done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=environ)
+        assert done.returncode == 0 and said in done.stdout, done.stdout[-3000:] + done.stderr
 
 
 def environment() -> dict:
