@@ -20,8 +20,8 @@ from pathlib import Path
 BEGAN = time.time()  # before anything that takes its time
 
 from . import __version__  # noqa: E402
+from .engine.files import ROOT, shown, write_atomically  # noqa: E402
 from .errors import FedtutorError, SettingError, choose  # noqa: E402
-from .storage import ROOT, shown, write_atomically  # noqa: E402
 
 QUIET = ["--log-level=ERROR"]  # a kernel on this machine warns that its sockets are not encrypted
 
@@ -156,7 +156,7 @@ def names(text: str) -> list[str]:
 
 def make_exercises(options) -> int:
     """Copy questions, stubs and checks from `solutions/` into the notebooks."""
-    from .exercises import generate
+    from .notebook.exercises import generate
 
     for path in generate(options.folder, options.only):
         print(f"{path.stem}: new exercises; now python -m fedtutor refresh --only {path.stem}")
@@ -164,7 +164,7 @@ def make_exercises(options) -> int:
 
 
 def rehearse_all(options) -> int:
-    from .rehearsal import rehearse, table
+    from .experiments.rehearsal import rehearse, table
     from .settings import device_of
 
     try:
@@ -195,7 +195,8 @@ def work_queue(options) -> int:
 
 
 def _work_queue(options) -> int:
-    from . import cache, packing, queue, working
+    from .datasets import cache
+    from .experiments import manifest, packing, worker
     from .settings import device_of
 
     if options.out and options.what != "pack":
@@ -204,42 +205,42 @@ def _work_queue(options) -> int:
     device, kept = device_of(options.device), options.kept or cache.folder() / "queue"
     if options.what == "attacks":
         return work_attacks(options, device)
-    runs = [run for run in queue.load(options.manifest) if options.only in run.name
+    runs = [run for run in manifest.load(options.manifest) if options.only in run.name
             and options.one in (None, run.path("").as_posix())]  # fmt: skip
     if not runs:
         raise SettingError("no run", where=f"--only {options.only!r}, --one {options.one}",
                            do="see queue list")  # fmt: skip
-    found, faults = queue.survey(runs, options.results)
+    found, faults = manifest.survey(runs, options.results)
     for fault in faults:
         print(f"skipped {fault}", flush=True)
-    runs = queue.measured(runs, found, device)
-    done = queue.valid(found)
-    left = queue.in_order([r for r in runs if r.path(options.results) not in done], kept)
+    runs = manifest.measured(runs, found, device)
+    done = manifest.valid(found)
+    left = manifest.in_order([r for r in runs if r.path(options.results) not in done], kept)
     if options.what == "list":
-        print(queue.overview(runs, found, options.results, kept))
-        print(queue.totals(runs, left, kept, again=len(found) - len(done)))
-        if options.manifest == queue.MANIFEST:
+        print(manifest.overview(runs, found, options.results, kept))
+        print(manifest.totals(runs, left, kept, again=len(found) - len(done)))
+        if options.manifest == manifest.MANIFEST:
             print("attacks of notebook 06 wait beside them: python -m fedtutor queue attacks")
         return 0
     if options.what == "pack":
         if options.out is None:
             raise SettingError("no folder", where="queue pack", do="name one: queue pack OUT")
-        here = [run for run in left if queue.absent(run) is None]
+        here = [run for run in left if manifest.absent(run) is None]
         packing.pack(here[: options.rows], options.out, limit=options.limit_mb)
         return 0
     cores, gpu = os.cpu_count() or 1, device.startswith("cuda")
     at_once = options.at_once or (min(8, max(1, cores // 2)) if gpu else 1)
     spent = (time.time() - options.began) / 60
-    ended = working.work(
+    ended = worker.work(
         left, minutes=options.minutes - spent, results=options.results, kept=kept, device=device,
         threads=options.threads or (1 if gpu else max(1, cores // at_once)), at_once=at_once,
-        memory=working.memory_of(device), say=lambda words: print(words, flush=True),
+        memory=worker.memory_of(device), say=lambda words: print(words, flush=True),
     )  # fmt: skip
     counts = Counter(outcome for _, outcome, _ in ended)
     print(", ".join(f"{n} {outcome}" for outcome, n in counts.items()) or
           "nothing to start: all is done, or no open run ends a round in that time and memory; "
           "see python -m fedtutor queue")  # fmt: skip
-    unfinished = options.one and not queue.valid(queue.survey(runs[:1], options.results)[0])
+    unfinished = options.one and not manifest.valid(manifest.survey(runs[:1], options.results)[0])
     return 1 if counts["failed"] or unfinished else 0
 
 
@@ -247,11 +248,11 @@ def work_attacks(options, device: str) -> int:
     """List the attacks that wait, and play as many as the minutes allow."""
     import pandas as pd
 
-    from .attacks import listed
+    from .experiments import attack_list
 
-    print(pd.DataFrame(listed.queued()).to_string(index=False, float_format="{:g}".format))
+    print(pd.DataFrame(attack_list.queued()).to_string(index=False, float_format="{:g}".format))
     spent = (time.time() - options.began) / 60
-    played = listed.work(
+    played = attack_list.work(
         minutes=options.minutes - spent, only=options.only, device=device,
         threads=options.threads or os.cpu_count() or 1, say=lambda words: print(words, flush=True),
     )  # fmt: skip
@@ -261,12 +262,13 @@ def work_attacks(options, device: str) -> int:
 
 def write_report(options) -> int:
     """Print what is covered, skipped and stale, or make the README's table anew."""
-    from . import ledger, report, stale
+    from .experiments import stale
+    from .report import ledger, tables
 
     if options.readme:
-        print("README.md: " + ("new" if report.update_readme() else "as it was"))
+        print("README.md: " + ("new" if tables.update_readme() else "as it was"))
         return 0
-    made, book = report.build(options.results), ledger.read()
+    made, book = tables.build(options.results), ledger.read()
     for fault in made.faults:
         print(f"skipped {fault}")
     print(made.coverage(book).to_string(index=False))
@@ -277,7 +279,7 @@ def write_report(options) -> int:
 
 def list_stale(options) -> int:
     """Print which results a change of the code made stale."""
-    from . import stale
+    from .experiments import stale
 
     print(stale.in_words(stale.states(options.results), every=options.all))
     return 0
@@ -285,10 +287,10 @@ def list_stale(options) -> int:
 
 def record_benchmark(options) -> int:
     """Start where it ended the last time; the status is 1 where a run failed, 130 after Ctrl-C."""
-    from . import benchmark
+    from .experiments import arenas
 
     try:
-        failed = benchmark.record(
+        failed = arenas.record(
             options.scenario, minutes=options.minutes, folder=options.results,
             names=options.methods, say=lambda words: print(words, flush=True),
         )  # fmt: skip
@@ -303,7 +305,7 @@ def refresh_all(options) -> int:
     import nbformat
     from nbclient import NotebookClient
 
-    from .commits import require_committed
+    from .experiments.commits import require_committed
 
     if options.record:
         require_committed(ROOT / "data" / "results")
@@ -329,8 +331,8 @@ def refresh_all(options) -> int:
 
 
 def execute_all(options) -> int:
-    from .pages import write_index
-    from .recipes import PROFILES
+    from .experiments.recipes import PROFILES
+    from .site.pages import write_index
 
     choose(options.profile, PROFILES, kind="profile", where="--profile")
     notebooks = find(options.folder, options.only)
@@ -368,8 +370,8 @@ def execute(path: Path, options) -> dict:
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
-    from .evidence import verdicts_in
-    from .pages import title_of, write_page
+    from .experiments.results import verdicts_in
+    from .site.pages import title_of, write_page
 
     copy = options.output / "executed" / path.name
     page = options.output / f"{path.stem}.html"

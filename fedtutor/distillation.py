@@ -32,12 +32,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from . import losses
-from .datasets import Images
+from .datasets.bundled import Images
+from .engine.files import save_tensors, write_atomically
 from .errors import DataError, SettingError, TrainingError, choose
-from .layers import initialize
+from .models.layers import initialize
 from .randomness import generator
 from .settings import VIRTUAL_AUGMENT, VIRTUAL_INITS
-from .storage import save_tensors, write_atomically
 
 REST = 250  # steps after which a long distillation is kept, so that it can go on from there
 CHUNK = 500  # private images per forward pass

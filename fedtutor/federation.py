@@ -13,9 +13,9 @@ import torch
 
 from . import models
 from .channel import SERVER, Channel
-from .checkpoints import Memory, artifact, folder_to_write
 from .clients import Client, Server
-from .counting import uncounted
+from .engine.checkpoints import Memory, artifact, folder_to_write
+from .engine.counting import uncounted
 from .errors import FAILURES, DataError, ModelError, SettingError, TrainingError, whole
 from .kinds import is_finite
 from .measures import accuracy

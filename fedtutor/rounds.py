@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .checkpoints import Checkpoints
 from .clients import Client, Once
 from .distillation import prepare
+from .engine.checkpoints import Checkpoints
+from .engine.optimizers import new_optimizer
 from .errors import DataError, TrainingError
 from .federation import Federation, cut
-from .optimizers import new_optimizer
 from .randomness import on_device
 
 AHEAD = 2**20  # numbers: 4 MB

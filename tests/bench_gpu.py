@@ -16,9 +16,9 @@ from collections.abc import Callable
 import torch
 
 from fedtutor import rounds
+from fedtutor.engine.optimizers import Adam
 from fedtutor.losses import cross_entropy
 from fedtutor.methods.fedavg import average
-from fedtutor.optimizers import Adam
 
 WARM = 3  # steps on a stream of their own before a step is captured, as PyTorch asks for
 

@@ -42,14 +42,17 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 from torchvision import transforms
 
-from fedtutor import datasets, methods, models, optimizers, rounds, scenarios
-from fedtutor.evidence import environment
+from fedtutor import methods, models, rounds, scenarios
+from fedtutor.datasets import bundled
+from fedtutor.engine import optimizers
+from fedtutor.engine.files import ROOT, load_json, save_json, write_atomically
+from fedtutor.experiments.results import environment
 from fedtutor.federation import Federation, cut
 from fedtutor.losses import cross_entropy
-from fedtutor.report import with_part
-from fedtutor.scenarios import ClientData, Scenario
+from fedtutor.report.tables import with_part
+from fedtutor.scenarios import base
+from fedtutor.scenarios.base import ClientData, Scenario
 from fedtutor.settings import Settings
-from fedtutor.storage import ROOT, load_json, save_json, write_atomically
 
 SPEED = ROOT / "data" / "speed.json", ROOT / "data" / "speed-gpu.json"
 FAULTS = ROOT / "data" / "faults.json"
@@ -77,13 +80,13 @@ def mnist(**options) -> Callable[[], Scenario]:
 
 def five_of_500() -> Scenario:
     """MNIST's digits at 3 x 32 x 32; the pixels do not matter here."""
-    held = datasets.to_rgb(datasets.pad(datasets.mnist_sample()[:2600], 32))
+    held = bundled.to_rgb(bundled.pad(bundled.mnist_sample()[:2600], 32))
     return Scenario(
         name="five", title="MNIST sample, 3x32x32", num_classes=10,
         clients=tuple(ClientData(f"client-{k}", "mnist", held[500 * k : 500 * (k + 1)])
                       for k in range(5)),
-        tests={"mnist": held[2500:]}, public=None, mean=scenarios.IMAGENET[0],
-        std=scenarios.IMAGENET[1], stand_in=True, class_names=scenarios.DIGITS,
+        tests={"mnist": held[2500:]}, public=None, mean=base.IMAGENET[0],
+        std=base.IMAGENET[1], stand_in=True, class_names=base.DIGITS,
     )  # fmt: skip
 
 

@@ -7,13 +7,13 @@ import torch
 from torch import nn
 
 from fedtutor import models
-from fedtutor.datasets import Images
+from fedtutor.datasets.bundled import Images
 from fedtutor.federation import Federation
-from fedtutor.layers import Dropout
 from fedtutor.methods import make
-from fedtutor.models import Architecture
+from fedtutor.models.layers import Dropout
+from fedtutor.models.networks import Architecture
 from fedtutor.rounds import run
-from fedtutor.scenarios import ClientData, Scenario
+from fedtutor.scenarios.base import ClientData, Scenario
 from fedtutor.settings import Settings
 
 

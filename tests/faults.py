@@ -30,7 +30,8 @@ from conftest import NETWORKS, federation, weights_of
 from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
 
-from fedtutor import distillation, models, optimizers, storage
+from fedtutor import distillation, models
+from fedtutor.engine import files, optimizers
 from fedtutor.rounds import run
 
 PLACES = ("training", "distillation", "checkpoint", "result", "notebook")
@@ -56,7 +57,7 @@ class Events:
     def around_files(self) -> None:
         """Events where a file is begun, half written, whole, renamed."""
         begin, flush, rename = tempfile.mkstemp, os.fsync, os.replace
-        write = storage._Target.write
+        write = files._Target.write
 
         def begun(*args, **kwargs):
             made = begin(*args, **kwargs)
@@ -80,7 +81,7 @@ class Events:
             self.at_file()
 
         tempfile.mkstemp, os.fsync, os.replace = begun, flushed, renamed
-        storage._Target.write = half
+        files._Target.write = half
 
     def at_file(self, before=lambda: None) -> None:
         if self.file:
@@ -114,7 +115,7 @@ def play(folder, moment: tuple[str, int] | None = None) -> None:
     for name, value in sorted(weights_of(fed).items()):
         digest.update(name.encode() + value.numpy().tobytes())
     result = {"history": {**fed.history, "seconds": []}, "weights": digest.hexdigest()}
-    storage.save_json(folder / "result.json", result)
+    files.save_json(folder / "result.json", result)
     (folder / "counts.json").write_text(json.dumps(events.counts))
 
 
@@ -125,7 +126,7 @@ faults.play({folder!r}, {moment!r})"""
 
 
 def play_in_notebook(folder, moment: tuple[str, int] | None = None) -> None:
-    paths = [str(Path(__file__).parent), str(storage.ROOT)]
+    paths = [str(Path(__file__).parent), str(files.ROOT)]
     code = CELL.format(paths=paths, folder=str(folder), moment=moment)
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     client = NotebookClient(notebook, timeout=600, extra_arguments=["--log-level=CRITICAL"])
@@ -151,7 +152,7 @@ def _prepare_server() -> None:
     """Have a process from which others are forked with everything imported."""
     forkserver.set_forkserver_preload(["faults"])
     before = os.environ.get("PYTHONPATH")
-    own = [str(Path(__file__).parent), str(storage.ROOT)]
+    own = [str(Path(__file__).parent), str(files.ROOT)]
     os.environ["PYTHONPATH"] = os.pathsep.join(own)
     forkserver.ensure_running()
     if before is None:
@@ -164,9 +165,9 @@ def require_whole(folder: Path) -> None:
     """Every file that has its name can be read, whatever happened."""
     for path in folder.rglob("[!.]*"):
         if path.suffix == ".pt":
-            storage.load_tensors(path)
+            files.load_tensors(path)
         elif path.suffix == ".json":
-            storage.load_json(path)
+            files.load_json(path)
 
 
 def moments(counts: dict[str, int], kills: int, seed: int) -> list[tuple[str, int]]:
@@ -183,7 +184,7 @@ def moments(counts: dict[str, int], kills: int, seed: int) -> list[tuple[str, in
 def whole_run(folder: Path) -> tuple[dict[str, int], bytes]:
     """How many events each place has, and the result of a run that nobody disturbs."""
     start("training", folder)
-    return storage.load_json(folder / "counts.json"), (folder / "result.json").read_bytes()
+    return files.load_json(folder / "counts.json"), (folder / "result.json").read_bytes()
 
 
 def killed_and_resumed(moment: tuple[str, int], folder: Path) -> bytes:
@@ -226,7 +227,7 @@ def main(arguments: list[str] | None = None) -> int:
         found = record(options.kills, options.seed, Path(folder))
     print(", ".join(f"{found[key]} {key}" for key in ("kills", "resumed", "differences")))
     if options.json:
-        storage.save_json(options.json, found)
+        files.save_json(options.json, found)
     return 1 if found["differences"] else 0
 
 

@@ -13,7 +13,7 @@ from conftest import assert_same_bits, tiny_scenario, weights_of
 from test_every_method import ready
 
 from fedtutor import rounds
-from fedtutor.checkpoints import Checkpoints
+from fedtutor.engine.checkpoints import Checkpoints
 from fedtutor.errors import StorageError, TrainingError
 from fedtutor.rounds import run
 

@@ -8,12 +8,15 @@ import torch
 from test_losses_fccl import close, golden
 from torch import nn
 
-from fedtutor import attacks, datasets, losses, models, privacy, scenarios
+from fedtutor import attacks, losses, models, scenarios
 from fedtutor.attacks import quality
+from fedtutor.datasets import bundled
 from fedtutor.errors import DataError, ModelError, SettingError
-from fedtutor.models import Architecture
+from fedtutor.methods.shared import privacy
+from fedtutor.models import networks
+from fedtutor.models.networks import Architecture
 from fedtutor.randomness import generator
-from fedtutor.scenarios import MNIST
+from fedtutor.scenarios.base import MNIST
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -22,13 +25,13 @@ def with_norm(channels: int, size: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(size**2, 12), nn.BatchNorm1d(12), nn.ReLU())
 
 
-def network_of(features=models.plain_cnn, seed=0, size=28):
+def network_of(features=networks.plain_cnn, seed=0, size=28):
     return models.build(Architecture(features, "", 4), num_classes=10, in_channels=1,
                         image_size=size, generator=generator("victim", seed))  # fmt: skip
 
 
 def digits(count: int):
-    data = datasets.mnist_sample()
+    data = bundled.mnist_sample()
     order = torch.randperm(len(data), generator=generator("digits"))[:count]
     scenario = scenarios.build("mnist-mini", num_clients=1, private_size=20)
     return scenario.normalize(data.x[order]), data.y[order]

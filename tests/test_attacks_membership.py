@@ -10,7 +10,8 @@ import torch
 from conftest import images, tiny_scenario
 from test_losses_fccl import close, golden
 
-from fedtutor import attacks, datasets, models, scenarios
+from fedtutor import attacks, models, scenarios
+from fedtutor.datasets import bundled
 from fedtutor.errors import DataError, SettingError
 from fedtutor.randomness import generator
 
@@ -250,7 +251,7 @@ def test_a_shadow_trains_as_a_client_does():
 @pytest.fixture(scope="module")
 def overfitted():
     """Street digits: 8 shadow networks, then five targets and one that saw no image."""
-    data = datasets.bundled("street")
+    data = bundled.bundled("street")
     x = scenarios.build("digits-mini", private_size=1).normalize(data.x)
 
     def make(*who):

@@ -9,8 +9,9 @@ import torch
 from conftest import federation, played, tiny_scenario
 
 from fedtutor import attacks, models
-from fedtutor.attacks import committed, inversion, membership, quality, record
+from fedtutor.attacks import inversion, membership, quality, record
 from fedtutor.errors import DataError, SettingError, StorageError
+from fedtutor.experiments import attack_results
 from fedtutor.randomness import generator
 from fedtutor.rounds import run
 
@@ -144,7 +145,7 @@ def test_a_kept_attack_is_computed_once(tmp_path, monkeypatch):
         assert attacks.kept("a", {"seed": 0}, compute, folder=tmp_path) == {"auc": [0.5, 0.75]}
         assert len(calls) == count
     value = json.loads((tmp_path / "a.json").read_text())
-    assert value.keys() == committed.PARTS and value["environment"]["torch"]
+    assert value.keys() == attack_results.PARTS and value["environment"]["torch"]
     attacks.kept("a", {"seed": 1}, compute, folder=tmp_path)  # another setting
     attacks.kept("a", {"seed": 1}, compute, folder=tmp_path, recompute=True)
     assert len(calls) == 4
@@ -159,11 +160,13 @@ def test_a_damaged_file_and_numbers_that_are_none_are_one_clear_error(tmp_path, 
         attacks.kept("a", {}, dict, folder=tmp_path)
 
 
-COMMITTED = sorted(committed.FOLDER.glob("*.json"))
+COMMITTED = sorted(attack_results.FOLDER.glob("*.json"))
 
 
 @pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
 def test_committed_attacks_are_whole(path):
     value = json.loads(path.read_text())
-    assert value.keys() == committed.PARTS and value["name"] == path.stem and value["format"] == 1
+    assert (
+        value.keys() == attack_results.PARTS and value["name"] == path.stem and value["format"] == 1
+    )
     assert value["environment"]["torch"] and value["numbers"] and value["cpu_seconds"] > 0

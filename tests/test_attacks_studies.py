@@ -10,12 +10,12 @@ from conftest import tiny_scenario
 
 from fedtutor import attacks, scenarios
 from fedtutor.__main__ import main
-from fedtutor.attacks import committed, listed, studies
 from fedtutor.channel import Message
 from fedtutor.errors import DataError, SettingError
+from fedtutor.experiments import attack_list, attack_results, attack_studies
 
-LISTS = listed.STUDIES | {row["name"]: (row["function"], row["options"])
-                          for row in listed.waiting()}  # fmt: skip
+LISTS = attack_list.STUDIES | {row["name"]: (row["function"], row["options"])
+                          for row in attack_list.waiting()}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -25,25 +25,25 @@ def test_every_study_has_the_options_of_its_function(name):
     json.dumps(options)
 
 
-@pytest.mark.parametrize("name", listed.STUDIES)
+@pytest.mark.parametrize("name", attack_list.STUDIES)
 def test_what_is_committed_is_read_and_not_computed(name, monkeypatch):
-    function, options = listed.STUDIES[name]
+    function, options = attack_list.STUDIES[name]
 
     def refuse(**_):
         raise AssertionError(f"{name} would be computed: its setting has changed")
 
     refuse.__name__ = function.__name__
-    monkeypatch.setitem(listed.STUDIES, name, (refuse, options))
-    assert listed.study(name)
+    monkeypatch.setitem(attack_list.STUDIES, name, (refuse, options))
+    assert attack_list.study(name)
 
 
 def test_every_committed_file_is_of_a_list():
-    assert {path.stem for path in committed.FOLDER.glob("*.json")} <= set(LISTS)
+    assert {path.stem for path in attack_results.FOLDER.glob("*.json")} <= set(LISTS)
 
 
 def test_an_unknown_study_is_one_clear_error():
     with pytest.raises(SettingError, match="unknown study"):
-        listed.study("figure-7")
+        attack_list.study("figure-7")
 
 
 # ------------------------------------------------------------------------------ what waits
@@ -66,45 +66,47 @@ def toy(tmp_path, monkeypatch):
         for size, minutes, device in ((1, 2, "cpu"), (2, 4, "cpu"), (3, 1, "cpu"), (4, 1, "cuda"))
     )
     (tmp_path / "queue.toml").write_text(text)
-    monkeypatch.setattr(listed, "STUDIES", {"toy": (count, {"size": 0})})
-    monkeypatch.setattr(listed, "waiting", lambda: _waiting(tmp_path / "queue.toml"))
+    monkeypatch.setattr(attack_list, "STUDIES", {"toy": (count, {"size": 0})})
+    monkeypatch.setattr(attack_list, "waiting", lambda: _waiting(tmp_path / "queue.toml"))
     monkeypatch.setattr(
-        listed,
+        attack_list,
         "queued",
-        lambda: [{"done": (tmp_path / f"{row['name']}.json").exists()} for row in listed.waiting()],
+        lambda: [
+            {"done": (tmp_path / f"{row['name']}.json").exists()} for row in attack_list.waiting()
+        ],
     )
-    monkeypatch.setattr(committed, "FOLDER", tmp_path)
+    monkeypatch.setattr(attack_results, "FOLDER", tmp_path)
     return played
 
 
-_waiting = listed.waiting
+_waiting = attack_list.waiting
 
 
 def test_the_most_valuable_that_fit_are_played_and_kept(toy, tmp_path):
     said = []
-    assert listed.work(minutes=5, say=said.append) == ["toy-2", "toy-1"]
+    assert attack_list.work(minutes=5, say=said.append) == ["toy-2", "toy-1"]
     assert toy == [(2, 1, "cpu"), (1, 1, "cpu")]
     assert json.loads((tmp_path / "toy-2.json").read_text())["numbers"] == {"size": 2}
     assert any("toy-4: left, it is for cuda" in line for line in said)
     assert any("toy-3: left, no images" in line for line in said)
-    assert listed.work(minutes=5, say=said.append) == []
+    assert attack_list.work(minutes=5, say=said.append) == []
 
 
 def test_what_does_not_fit_is_named_and_what_is_asked_for_is_played(toy):
     said = []
-    assert listed.work(minutes=3, say=said.append) == ["toy-1"]
+    assert attack_list.work(minutes=3, say=said.append) == ["toy-1"]
     assert any("toy-2: left, it needs about 4 minutes" in line for line in said)
-    assert listed.work(minutes=0.1, only="toy", threads=2, say=said.append) == ["toy"]
+    assert attack_list.work(minutes=0.1, only="toy", threads=2, say=said.append) == ["toy"]
     assert toy[-1] == (0, 2, "cpu")
 
 
 def test_what_was_found_stands_below_its_original():
-    rows = listed.sizes()
+    rows = attack_list.sizes()
     keys = [(row["study"], row["data"], row["networks"]) for row in rows]
     assert len(set(keys)) == len(keys)
     row = rows[keys.index(("no-defense", "street", 64))]
     assert keys.index(("no-defense", "street", 12)) < keys.index(("no-defense", "street", 64))
-    numbers = json.loads((committed.FOLDER / "no-defense-64.json").read_text())["numbers"]
+    numbers = json.loads((attack_results.FOLDER / "no-defense-64.json").read_text())["numbers"]
     areas = numbers["offline"]["auc"]
     assert row["AUC, offline"] == f"{mean(areas):.2f} ± {stdev(areas):.2f}"
     rates = max((numbers[kind]["tpr"] for kind in ("lira", "offline", "threshold")), key=mean)
@@ -128,23 +130,24 @@ def test_a_wrong_queue_is_one_clear_error(old, new, words, toy, tmp_path):
 def test_the_command_lists_what_waits_and_plays_what_fits(capsys):
     assert main(["queue", "attacks", "--minutes", "0"]) == 0
     printed = capsys.readouterr().out
-    assert all(row["name"] in printed for row in listed.waiting()) and "0 played" in printed
+    assert all(row["name"] in printed for row in attack_list.waiting()) and "0 played" in printed
 
 
 # ------------------------------------------------------------------------- small runs of them
 
 
 def test_the_client_sends_its_weights_and_nothing_of_its_images():
-    pool, *norm = studies.pool_of("street")
-    heard = studies.overheard(studies.alone(pool[:20], pool[:1], norm), "fedavg", seed=0,
-                              **{**studies.OVERFIT, "local_epochs": 1})  # fmt: skip
+    pool, *norm = attack_studies.pool_of("street")
+    few = attack_studies.alone(pool[:20], pool[:1], norm)
+    settings = {**attack_studies.OVERFIT, "local_epochs": 1}
+    heard = attack_studies.overheard(few, "fedavg", seed=0, **settings)
     assert all(isinstance(m, Message) for m in heard)
     assert {row["name"] for row in attacks.inventory(heard)} == {"weights", "number of images"}
 
 
 def test_shadow_clients_give_the_same_bits_for_any_number_of_threads():
     few = {"pool": "street", "networks": 4, "targets": 1, "settings": {"local_epochs": 1}}
-    one, two = (studies.likelihood(**few, threads=threads) for threads in (1, 2))
+    one, two = (attack_studies.likelihood(**few, threads=threads) for threads in (1, 2))
     assert one == two
     assert one.keys() == {"accuracy", "lira", "offline", "threshold"}
     assert one["lira"].keys() == {"auc", "tpr"}
@@ -154,9 +157,9 @@ def test_a_tenth_of_a_percent_is_said_only_of_ten_thousand_others():
     own = torch.Generator().manual_seed(0)
     for others, more in ((9_999, set()), (10_000, {"tpr 0.1 %"})):
         member = torch.arange(100 + others) < 100
-        found = studies.summary([(torch.rand(len(member), generator=own) + member, member)])
+        found = attack_studies.summary([(torch.rand(len(member), generator=own) + member, member)])
         assert found.keys() == {"auc", "tpr", "curve"} | more
-        assert len(found["curve"][0]) == len(studies.RATES)
+        assert len(found["curve"][0]) == len(attack_studies.RATES)
 
 
 def test_fig_6_attacks_whom_it_is_told_to(monkeypatch):
@@ -164,7 +167,7 @@ def test_fig_6_attacks_whom_it_is_told_to(monkeypatch):
     seen = []
     tiny = tiny_scenario(count=40, public=False)
     monkeypatch.setattr(scenarios, "build", lambda *_, **__: tiny)
-    whole = studies.overheard
+    whole = attack_studies.overheard
 
     def overheard(data, *given, **options):
         seen.append(len(data.clients))
@@ -174,12 +177,12 @@ def test_fig_6_attacks_whom_it_is_told_to(monkeypatch):
         return {"members": [int(m.sum()) for _, m in pairs],
                 "others": [int((~m).sum()) for _, m in pairs]}  # fmt: skip
 
-    monkeypatch.setattr(studies, "overheard", overheard)
-    monkeypatch.setattr(studies, "summary", counted)
+    monkeypatch.setattr(attack_studies, "overheard", overheard)
+    monkeypatch.setattr(attack_studies, "summary", counted)
     options = {"seeds": [0], "scenario": "digits-mini", "clients": ["domain1", "elsewhere"],
                "variants": {"FedAvg": ["fedavg", {"local_epochs": 1}]}, "moments": [1, 2, 9],
                "settings": {"rounds": 2, "models": ["linear"], "eval_every": 2}}  # fmt: skip
-    found = [studies.figure_six(**options, **more) for more in
+    found = [attack_studies.figure_six(**options, **more) for more in
              ({}, {"everyone": True}, {"everyone": True, "most": 20})]  # fmt: skip
     assert seen == [1, len(tiny.clients), len(tiny.clients)]
     for one in found:
@@ -191,8 +194,9 @@ def test_fig_6_attacks_whom_it_is_told_to(monkeypatch):
 
 
 def test_both_sides_of_a_pair_of_pictures():
-    numbers, images = studies.raw_and_distilled(pool="mnist", seed=3, network="plain_cnn", held=6,
-                                                steps=2, pictures=True)  # fmt: skip
+    numbers, images = attack_studies.raw_and_distilled(
+        pool="mnist", seed=3, network="plain_cnn", held=6, steps=2, pictures=True
+    )
     assert numbers["raw"]["used to nearest private"] < 1e-9 < numbers["distilled"][
         "used to nearest private"]  # fmt: skip
     assert numbers["raw"]["label"] and numbers["distilled"]["label"]
@@ -202,14 +206,14 @@ def test_both_sides_of_a_pair_of_pictures():
 
 
 def test_dp_sgd_is_fedavg_with_another_gradient():
-    pool, *norm = studies.pool_of("street")
-    scene = studies.alone(pool[:16], pool[:1], norm)
-    short = {**studies.OVERFIT, "local_epochs": 1, "momentum": 0.0}
+    pool, *norm = attack_studies.pool_of("street")
+    scene = attack_studies.alone(pool[:16], pool[:1], norm)
+    short = {**attack_studies.OVERFIT, "local_epochs": 1, "momentum": 0.0}
     plain, loose, noisy = (
-        attacks.crossed(studies.overheard(scene, method, seed=0, **short), "weights",
+        attacks.crossed(attack_studies.overheard(scene, method, seed=0, **short), "weights",
                         client="victim", round_=1)
-        for method in ("fedavg", studies.PrivateFedAvg(clip=1e6, noise=0.0),
-                       studies.PrivateFedAvg(clip=1.0, noise=1.0))
+        for method in ("fedavg", attack_studies.PrivateFedAvg(clip=1e6, noise=0.0),
+                       attack_studies.PrivateFedAvg(clip=1.0, noise=1.0))
     )  # fmt: skip
     for name, value in plain.items():
         assert torch.allclose(loose[name], value, atol=1e-5)

@@ -5,10 +5,10 @@ import pytest
 import torch
 from torchvision.transforms.v2 import functional as tv
 
-from fedtutor import augment as a
 from fedtutor import models
-from fedtutor.augment import KINDS, augment
 from fedtutor.errors import DataError, SettingError
+from fedtutor.methods.shared import augment as a
+from fedtutor.methods.shared.augment import KINDS, augment
 
 ACTIVE = [kind for kind in KINDS if kind != "none"]
 

@@ -8,7 +8,7 @@ import bench_rounds as bench
 import pytest
 import torch
 
-from fedtutor.storage import ROOT, load_json
+from fedtutor.engine.files import ROOT, load_json
 
 
 def small(**changes) -> bench.Workload:

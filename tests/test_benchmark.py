@@ -9,11 +9,12 @@ import pytest
 import torch
 from conftest import tiny_scenario
 
-from fedtutor import benchmark, evidence, figures, methods, recipes
-from fedtutor.benchmark import ARENAS, Entry, forgets, gather, in_arena, ranks, told_apart
+from fedtutor import figures, methods
 from fedtutor.errors import DataError, SettingError, TrainingError
+from fedtutor.experiments import arenas, recipes, results
+from fedtutor.experiments.arenas import ARENAS, Entry, forgets, gather, in_arena, ranks, told_apart
 from fedtutor.methods.fedavg import FedAvg
-from fedtutor.start import Run
+from fedtutor.notebook.start import Run
 
 SMALL = {"rounds": 2, "local_epochs": 1, "eval_every": 2, "models": ["linear"], "batch_size": 8}
 
@@ -22,7 +23,7 @@ SMALL = {"rounds": 2, "local_epochs": 1, "eval_every": 2, "models": ["linear"], 
 def own(monkeypatch):
     """A table of methods that a test may add to."""
     monkeypatch.setattr("fedtutor.methods.base.METHODS", table := dict(methods.METHODS))
-    for module in (methods, benchmark.methods):
+    for module in (methods, arenas.methods):
         monkeypatch.setattr(module, "METHODS", table)
     return table
 
@@ -30,7 +31,7 @@ def own(monkeypatch):
 @pytest.fixture
 def run(monkeypatch, tmp_path):
     """A notebook's run on tiny data, with nothing recorded."""
-    monkeypatch.setattr(evidence, "RESULTS", tmp_path)
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
     recipe = recipes.load("benchmark", profile="quick", overrides=SMALL)
     scenario = tiny_scenario()
     object.__setattr__(scenario, "name", "digits-mini")
@@ -53,13 +54,13 @@ def result(accuracy, *, moments=(), seed=0, **totals):
 
 def test_the_code_says_who_may_enter(run):
     recipe = run.recipe.change({"virtual_steps": 0})
-    found = {arena: benchmark.refusals(recipe, arena, run.scenario) for arena in ("one network",)}
+    found = {arena: arenas.refusals(recipe, arena, run.scenario) for arena in ("one network",)}
     assert "virtual images" in found["one network"]["fedlgd"]
     assert not found["one network"]["fedavg"] and not found["one network"]["fccl"]
     unequal = run.recipe.change({"models": ["linear", "noisy", "linear"]})
-    assert "averages weights" in benchmark.refusal(unequal, "fedavg", run.scenario)
-    assert benchmark.refusal(unequal, "kd", run.scenario) == ""
-    without = benchmark.refusal(run.recipe, "kd", tiny_scenario(public=False))
+    assert "averages weights" in arenas.refusal(unequal, "fedavg", run.scenario)
+    assert arenas.refusal(unequal, "kd", run.scenario) == ""
+    without = arenas.refusal(run.recipe, "kd", tiny_scenario(public=False))
     assert "public images" in without
 
 
@@ -71,9 +72,9 @@ def test_an_arena_of_guests_asks_their_recipe_and_lets_own_methods_in(run, own):
 
     names = ["fedavg", "fedrs", "newcomer"]
     recipe = run.recipe.change({"virtual_lr": 1.0})
-    found = benchmark.refusals(recipe, "virtual images", digits(), only=names)
+    found = arenas.refusals(recipe, "virtual images", digits(), only=names)
     assert found == {"fedavg": "", "fedrs": "not in the comparison of FedLGD", "newcomer": ""}
-    assert benchmark.own_methods(run.recipe) == ["newcomer"]
+    assert arenas.own_methods(run.recipe) == ["newcomer"]
 
 
 def digits():
@@ -129,33 +130,33 @@ def test_a_method_that_raises_or_diverges_has_its_row_and_stops_nobody(run, own)
     names = ["fedavg", "raises", "diverges", "breaks"]
     entries = gather(run, "one network", live=["fedavg"], only=names)
     assert list(entries) == names
-    table = benchmark.table(entries).set_index("method")
+    table = arenas.table(entries).set_index("method")
     assert table.loc["FedAvg", "note"] == "" and "±" in table.loc["FedAvg", "own domain (%)"]
     assert table.loc["raises", "note"] == "2 of 2 seeds raised ValueError: no such thing"
     assert "2 of 2 seeds diverged: the loss of client domain0" in table.loc["diverges", "note"]
     assert table.loc["breaks", "note"] == "2 of 2 seeds raised ZeroDivisionError: no words"
     assert (table.loc["raises"].drop(["from", "note"]) == "-").all()
-    assert list(benchmark.values(entries, "own domain (%)")) == ["fedavg"]
+    assert list(arenas.values(entries, "own domain (%)")) == ["fedavg"]
 
 
 def test_recorded_rows_count_only_with_the_settings_of_the_notebook(run):
     recipe = in_arena(run.recipe, "one network")
     for seed in run.seeds:
-        evidence.run(recipe, "fedavg", seed=seed, scenario=run.scenario, threads=1,
-                     folder=evidence.RESULTS)  # fmt: skip
+        results.run(recipe, "fedavg", seed=seed, scenario=run.scenario, threads=1,
+                     folder=results.RESULTS)  # fmt: skip
     found = gather(run, "one network", only=["fedavg", "solo"])
     assert found["fedavg"].whole and not found["fedavg"].live
     assert found["solo"].note == "open: not recorded yet" and found["solo"].open == [0, 1]
     other = gather(run, "one network", only=["fedavg"], lr=0.3)
     assert other["fedavg"].open == [0, 1]
-    cost = benchmark.table(found, benchmark.COSTS).set_index("method").loc["FedAvg"]
+    cost = arenas.table(found, arenas.COSTS).set_index("method").loc["FedAvg"]
     assert cost["passes"] == f"{3 * (24 + 27 + 30):,}" and cost["before"] == "0"
     result = found["fedavg"].results[0]
     held = result.totals["start"]["peak_memory"]
-    megabytes = benchmark.values(found, benchmark.MEMORY)["fedavg"][0] / 1e6
+    megabytes = arenas.values(found, arenas.MEMORY)["fedavg"][0] / 1e6
     assert megabytes == (result.totals["peak_memory"] - held) / 1e6 < held / 1e6
     found["fedavg"].live = True
-    assert benchmark.table(found, benchmark.COSTS).iloc[0][benchmark.MEMORY] == "-"
+    assert arenas.table(found, arenas.COSTS).iloc[0][arenas.MEMORY] == "-"
 
 
 def test_chance_is_said():
@@ -177,9 +178,9 @@ def test_passes_of_a_result():
     work = {"forward": 30, "backward": 10, "cpu_seconds": 1.0}
     found = {"fedavg": Entry("fedavg", [result(0.1, work=work, start={**work, "forward": 4})]),
              "resumed": Entry("resumed", [result(0.1)])}  # fmt: skip
-    assert benchmark.values(found, "passes") == {"fedavg": [(30 + 2 * 10) / 2]}
-    assert benchmark.values(found, "before") == {"fedavg": [4 + 2 * 10]}
-    row = benchmark.table(found, benchmark.COSTS).set_index("method").loc["resumed"]
+    assert arenas.values(found, "passes") == {"fedavg": [(30 + 2 * 10) / 2]}
+    assert arenas.values(found, "before") == {"fedavg": [4 + 2 * 10]}
+    row = arenas.table(found, arenas.COSTS).set_index("method").loc["resumed"]
     assert row["passes"] == row["before"] == row["CPU (s)"] == "-"
 
 
@@ -205,8 +206,8 @@ def test_equal_methods_share_all_their_ranks():
 
 def test_who_stands_beside_whom():
     rows = {"a": [0.80, 0.82, 0.84], "b": [0.70, 0.72, 0.74], "c": [0.79, 0.83, 0.83]}
-    assert benchmark.beside(rows, "b") == (["a", "c"], [])
-    assert benchmark.beside(rows, "a") == ([], ["b"])
+    assert arenas.beside(rows, "b") == (["a", "c"], [])
+    assert arenas.beside(rows, "a") == ([], ["b"])
 
 
 def test_two_tables_agree_where_both_tell_a_pair_apart():
@@ -217,8 +218,8 @@ def test_two_tables_agree_where_both_tell_a_pair_apart():
         "e": [0.9, 0.9, 0.9],
     }
     turned = {"a": rows["b"], "b": rows["a"], "c": rows["c"], "d": [0.1, 0.1, 0.1]}
-    assert benchmark.agreement(rows, {n: rows[n] for n in "abc"}) == (2, 0)
-    assert benchmark.agreement(rows, turned) == (0, 1)  # c and b: open in the second table
+    assert arenas.agreement(rows, {n: rows[n] for n in "abc"}) == (2, 0)
+    assert arenas.agreement(rows, turned) == (0, 1)  # c and b: open in the second table
 
 
 def test_the_figure_draws_every_interval():
@@ -236,7 +237,7 @@ def test_the_figure_draws_every_interval():
 
 
 def test_examine_says_what_a_method_promises(run, own, capsys):
-    assert benchmark.examine(run, "fedavg")
+    assert arenas.examine(run, "fedavg")
     assert capsys.readouterr().out.count("yes") == 3
 
     @methods.register("careless")
@@ -245,10 +246,10 @@ def test_examine_says_what_a_method_promises(run, own, capsys):
         def local_loss(self, client, x, y):
             return super().local_loss(client, x, y) * torch.rand(())
 
-    assert not benchmark.examine(run, "careless")
+    assert not arenas.examine(run, "careless")
     assert "same bits with two threads   NO" in capsys.readouterr().out
     with pytest.raises(SettingError, match="did you mean 'careless'"):
-        benchmark.examine(run, "carelss")
+        arenas.examine(run, "carelss")
 
 
 # ------------------------------------------------------------------------------------- recording
@@ -274,14 +275,14 @@ def test_recording_goes_on_where_it_ended(monkeypatch, tmp_path):
     left = [(recipes.load("benchmark", profile="quick"), m, s) for m in ("fccl", "fedavg")
             for s in (0, 1)]  # fmt: skip
     context = SimpleNamespace(Process=Process, Pipe=pipe)
-    monkeypatch.setattr(benchmark.multiprocessing, "get_context", lambda kind: context)
-    monkeypatch.setattr(benchmark, "_recorded", played)
-    monkeypatch.setattr(benchmark, "missing", lambda *a, **k: left)
+    monkeypatch.setattr(arenas.multiprocessing, "get_context", lambda kind: context)
+    monkeypatch.setattr(arenas, "_recorded", played)
+    monkeypatch.setattr(arenas, "missing", lambda *a, **k: left)
     monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
     options = {"folder": tmp_path, "say": said.append}
-    assert benchmark.record("digits-mini", minutes=1, **options) == 2
+    assert arenas.record("digits-mini", minutes=1, **options) == 2
     assert tried == [("fccl", 0), ("fccl", 1), ("fedavg", 0), ("fedavg", 1)]
-    assert benchmark.record("digits-mini", minutes=0, **options) == 0
+    assert arenas.record("digits-mini", minutes=0, **options) == 0
     assert said[-1] == "the time is up; 4 runs are left" and len(tried) == 4
 
 
@@ -296,9 +297,9 @@ def _without_data(answer):
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def test_a_process_tells_its_parent_what_happened(capfd):
     context = multiprocessing.get_context("fork")
-    assert benchmark._elsewhere(context, _interrupted) is None
+    assert arenas._elsewhere(context, _interrupted) is None
     with pytest.raises(DataError, match="no images"):
-        benchmark._elsewhere(context, _without_data)
+        arenas._elsewhere(context, _without_data)
     assert capfd.readouterr().err == ""
 
 
@@ -311,13 +312,13 @@ def test_how_a_run_failed_is_kept_and_not_tried_again(monkeypatch, run, tmp_path
     def fails(*given, **options):
         raise error
 
-    monkeypatch.setattr(evidence, "run", fails)
+    monkeypatch.setattr(results, "run", fails)
     recipe, said = in_arena(run.recipe, "one network"), []
-    benchmark._recorded(SimpleNamespace(send=said.append), recipe, "fedavg", 0, tmp_path)
+    arenas._recorded(SimpleNamespace(send=said.append), recipe, "fedavg", 0, tmp_path)
     assert said[0].startswith("FAILED")
-    assert benchmark.failed(recipe, "fedavg", 0, folder=tmp_path) == kept
-    assert not benchmark.failed(recipe.change({"lr": 0.5}), "fedavg", 0, folder=tmp_path)
-    assert not benchmark.failed(recipe, "fedavg", 1, folder=tmp_path)
+    assert arenas.failed(recipe, "fedavg", 0, folder=tmp_path) == kept
+    assert not arenas.failed(recipe.change({"lr": 0.5}), "fedavg", 0, folder=tmp_path)
+    assert not arenas.failed(recipe, "fedavg", 1, folder=tmp_path)
     entry = gather(run, "one network", only=["fedavg"])["fedavg"]
     assert entry.failed == ({0: kept} if kept else {}) and not entry.whole
     assert entry.open == ([1] if kept else [0, 1])
@@ -325,11 +326,11 @@ def test_how_a_run_failed_is_kept_and_not_tried_again(monkeypatch, run, tmp_path
 
 def test_what_failed_is_not_missing(monkeypatch, tmp_path):
     names = ["solo"]
-    before = benchmark.missing("digits-mini", folder=tmp_path, names=names)
-    monkeypatch.setattr(evidence, "run", lambda *a, **k: 1 / 0)
+    before = arenas.missing("digits-mini", folder=tmp_path, names=names)
+    monkeypatch.setattr(results, "run", lambda *a, **k: 1 / 0)
     recipe, method, seed = before[0]
-    benchmark._recorded(SimpleNamespace(send=print), recipe, method, seed, tmp_path)
-    left = benchmark.missing("digits-mini", folder=tmp_path, names=names)
+    arenas._recorded(SimpleNamespace(send=print), recipe, method, seed, tmp_path)
+    left = arenas.missing("digits-mini", folder=tmp_path, names=names)
     assert len(left) == len(before) - 1 and (recipe, method, seed) not in left
 
 
@@ -341,7 +342,7 @@ def pipe(duplex):
 
 def test_what_is_missing_is_asked_of_the_folder(tmp_path):
     names = ["solo", "fedlgd"]
-    left = benchmark.missing("digits-mini", folder=tmp_path, names=names)
+    left = arenas.missing("digits-mini", folder=tmp_path, names=names)
     found = {(m, tuple(r.settings.models), r.settings.lr) for r, m, _ in left}
     assert ("fedlgd", ("small_convnet",), 0.02) in found
     assert sum(m == "fedlgd" for _, m, _ in left) == 3
@@ -355,19 +356,19 @@ def test_ctrl_c_is_one_line(monkeypatch, capsys):
     def stop(*given, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(benchmark, "record", stop)
+    monkeypatch.setattr(arenas, "record", stop)
     assert main(["benchmark"]) == 130
     said = capsys.readouterr()
     assert said.out.startswith("stopped; what is done is kept") and said.out.count("\n") == 1
 
 
 def test_what_the_notebook_reads_is_recorded():
-    seeds = SimpleNamespace(seeds=benchmark.SEEDS)
-    assert not benchmark.missing("digits-mini", names=["central", "fedlgd", "vhl"])
-    for (scenario, arena), studies in benchmark.STUDIES.items():
+    seeds = SimpleNamespace(seeds=arenas.SEEDS)
+    assert not arenas.missing("digits-mini", names=["central", "fedlgd", "vhl"])
+    for (scenario, arena), studies in arenas.STUDIES.items():
         for changes, names in studies:
             assert all(
-                e.whole for e in benchmark.shelf(seeds, scenario, arena, names, **changes).values()
+                e.whole for e in arenas.shelf(seeds, scenario, arena, names, **changes).values()
             )
 
 
@@ -375,9 +376,7 @@ def test_the_command_says_what_it_records(monkeypatch, tmp_path):
     from fedtutor.__main__ import main
 
     asked = {}
-    monkeypatch.setattr(
-        benchmark, "record", lambda scenario, **o: asked.update(o, at=scenario) or 1
-    )
+    monkeypatch.setattr(arenas, "record", lambda scenario, **o: asked.update(o, at=scenario) or 1)
     words = ["benchmark", "digits-partial", "--minutes", "5", "--methods", "solo,fccl+"]
     assert main([*words, "--results", str(tmp_path)]) == 1
     assert (asked["at"], asked["minutes"], asked["folder"]) == ("digits-partial", 5.0, tmp_path)

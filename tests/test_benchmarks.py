@@ -5,13 +5,14 @@ import pytest
 import torch
 import trees
 
-from fedtutor import benchmarks, benchmarks_photos, scenarios
-from fedtutor.benchmarks import public_images
-from fedtutor.benchmarks_photos import stratified
-from fedtutor.catalog import CORRUPTIONS, SETS
-from fedtutor.datasets import NO_LABEL
+from fedtutor import scenarios
+from fedtutor.datasets.bundled import NO_LABEL
+from fedtutor.datasets.catalog import CORRUPTIONS, SETS
 from fedtutor.errors import DataError, FedtutorError, SettingError
-from fedtutor.scenarios import SCENARIOS, build
+from fedtutor.scenarios import digits, photos
+from fedtutor.scenarios.base import SCENARIOS, build
+from fedtutor.scenarios.digits import public_images
+from fedtutor.scenarios.photos import stratified
 
 REAL = [name for name in SCENARIOS if not name.endswith("-mini")]
 
@@ -74,11 +75,11 @@ def test_the_table_of_the_papers():
         "digits", "digits-partial", "digits-five", "office-caltech", "office31", "office-home",
         "cifar100-skew", "femnist-skew", "cifar10", "fashion-mnist", "mnist", "cifar10-c", "retina",
     }  # fmt: skip
-    assert benchmarks.SIZES["paper"] == (150, 80, 5000, 1800)  # FCCL+ Table V
+    assert digits.SIZES["paper"] == (150, 80, 5000, 1800)  # FCCL+ Table V
 
 
 def test_digits(data, small_is_whole, monkeypatch):
-    monkeypatch.setitem(benchmarks.SIZES, "paper", (15, 8, 50, 18))
+    monkeypatch.setitem(digits.SIZES, "paper", (15, 8, 50, 18))
     for name, size, channels in (("mnist", 28, 1), ("usps", 16, 1), ("svhn", 32, 3)):
         put(data, name, 60, size, channels)
     for folder in ("imgs_train", "imgs_valid"):
@@ -217,7 +218,7 @@ def test_office_sizes_are_those_of_table_v(monkeypatch):
             assert int(0.48 * sum(i % 10 <= 7 for i in range(total))) == size
     fifths = [-(-SETS["office_caltech10"].counts[d] // 5) for d in SETS["office_caltech10"].splits]
     assert fifths == [192, 225, 32, 59]
-    for domain, size in benchmarks_photos.OFFICE_HOME.items():
+    for domain, size in photos.OFFICE_HOME.items():
         assert size <= SETS["office_home"].counts[domain] - round(
             0.3 * SETS["office_home"].counts[domain])  # fmt: skip
 
@@ -234,7 +235,7 @@ def test_office_fedcsd_and_partial(data, small_is_whole):
 
 def test_office_home(data, small_is_whole, monkeypatch):
     names = {"art": 8, "clipart": 9, "product": 10, "real_world": 11}
-    monkeypatch.setattr(benchmarks_photos, "OFFICE_HOME", dict.fromkeys(names, 260))
+    monkeypatch.setattr(photos, "OFFICE_HOME", dict.fromkeys(names, 260))
     home = "OfficeHomeDataset_10072016"
     put_office(data, home, {"Art": 6, "Clipart": 6, "Product": 6, "Real World": 6}, 65)
     clean, leaky = (build("office-home", public="none", split=s) for s in ("clean", "leaky"))
@@ -243,7 +244,7 @@ def test_office_home(data, small_is_whole, monkeypatch):
         assert list(scenario.tests) == list(names)
     assert {len(t) for t in clean.tests.values()} == {117}
     assert {len(t) for t in leaky.tests.values()} == {390}
-    monkeypatch.setattr(benchmarks_photos, "OFFICE_HOME", dict.fromkeys(names, 280))
+    monkeypatch.setattr(photos, "OFFICE_HOME", dict.fromkeys(names, 280))
     with pytest.raises(DataError, match="art asks for 280 private images of 273"):
         build("office-home", public="none")
 
@@ -267,8 +268,8 @@ def test_cifar10_c(data):
 
 def test_retina(data, monkeypatch):
     trees.retina(data, 10)
-    sizes = dict.fromkeys(benchmarks_photos.RETINA_TESTS, 6)
-    monkeypatch.setattr(benchmarks_photos, "RETINA_TESTS", sizes)
+    sizes = dict.fromkeys(photos.RETINA_TESTS, 6)
+    monkeypatch.setattr(photos, "RETINA_TESTS", sizes)
     scenario = build("retina")
     assert [c.id for c in scenario.clients] == ["drishti", "acrima", "rim", "refuge"]
     assert [t.counts(2) for t in scenario.tests.values()] == [[3, 3]] * 4

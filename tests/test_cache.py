@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from fedtutor import cache
+from fedtutor.datasets import cache
 from fedtutor.errors import DataError, StorageError
 
 CONTENT = bytes(range(256)) * 2000

@@ -13,8 +13,8 @@ import pytest
 import torch
 from conftest import assert_same_bits, federation, played, weights_of
 
-from fedtutor import storage
-from fedtutor.checkpoints import Checkpoints
+from fedtutor.engine import files
+from fedtutor.engine.checkpoints import Checkpoints
 from fedtutor.errors import StorageError
 from fedtutor.methods import Method
 from fedtutor.rounds import run
@@ -124,15 +124,15 @@ def test_a_read_only_folder_is_one_clear_error(tmp_path):
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
     path = tmp_path / "result.json"
-    storage.save_json(path, {"a": 1})
+    files.save_json(path, {"a": 1})
 
     def fail(name):
         Path(name).write_text("half")
         raise OSError(28, "No space left on device")
 
     with pytest.raises(StorageError, match="No space left"):
-        storage.write_atomically(path, fail)
-    assert storage.load_json(path) == {"a": 1}
+        files.write_atomically(path, fail)
+    assert files.load_json(path) == {"a": 1}
     assert [p.name for p in tmp_path.iterdir()] == ["result.json"]
 
 
@@ -169,7 +169,7 @@ def test_sigkill_at_several_moments(tmp_path):
         child.wait()
         child.stdout.close()
         for path in tmp_path.glob("round-*.pt"):
-            storage.load_tensors(path)  # whole
+            files.load_tensors(path)  # whole
     fed = federation("fedavg", **options)
     run(fed, checkpoint=tmp_path, every=0)
     assert_same_bits(weights_of(whole), weights_of(fed))
@@ -190,7 +190,7 @@ def test_a_checkpoint_over_several_files_is_one_checkpoint(tmp_path):
         *mains, *(f"part-{name}-{number}" for name in mains for number in (1, 2))
     }  # fmt: skip
     for path in tmp_path.iterdir():
-        value = storage.load_tensors(path)
+        value = files.load_tensors(path)
         tensors = value["tensors"] if isinstance(value, dict) else value
         assert 0 < sum(tensor.nbytes for tensor in tensors) <= limit
     fed, kept = federation("solo", **options), Checkpoints(tmp_path, every=0, limit=limit)
@@ -219,11 +219,11 @@ def test_a_checkpoint_that_is_too_large_is_not_kept(tmp_path):
 
 def test_equal_tensors_are_kept_once_and_come_back_apart(tmp_path):
     run(federation("fedavg", rounds=1), checkpoint=tmp_path)
-    value = storage.load_tensors(tmp_path / "round-000001.pt")
+    value = files.load_tensors(tmp_path / "round-000001.pt")
     assert len(value["tensors"]) == 8  # weight and bias of three clients and the server
     kept = Checkpoints(tmp_path / "equal", every=0)
     kept.save(federation("solo"), last=True)  # all clients have the initial weights
-    assert len(storage.load_tensors(kept.files()[0])["tensors"]) == 2
+    assert len(files.load_tensors(kept.files()[0])["tensors"]) == 2
     again = federation("solo")
     assert kept.restore(again)
     first, second = (c.model.classifier.weight for c in again.clients[:2])
@@ -236,7 +236,7 @@ def test_what_every_round_makes_anew_is_not_kept(tmp_path):
     parameters = {"pretrain_epochs": 1}
     fed = federation("fccl", optimizer="adam", parameters=parameters)
     run(fed, checkpoint=tmp_path)
-    holders = storage.load_tensors(tmp_path / "round-000003.pt")["holders"]
+    holders = files.load_tensors(tmp_path / "round-000003.pt")["holders"]
     for client in fed.clients:
         assert set(client.models) == {"model", "previous", "pretrained"}
         assert set(holders[client.id]["models"]) == {"model"}
@@ -244,5 +244,5 @@ def test_what_every_round_makes_anew_is_not_kept(tmp_path):
     run(fed := federation("fccl", keep_optimizer=True, parameters=parameters), checkpoint=None)
     kept = Checkpoints(tmp_path / "kept", every=0)
     kept.save(fed, last=True)
-    holders = storage.load_tensors(kept.files()[0])["holders"]
+    holders = files.load_tensors(kept.files()[0])["holders"]
     assert all(holders[client.id]["optimizer"] for client in fed.clients)

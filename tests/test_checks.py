@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedtutor.checks import CheckError, check
 from fedtutor.errors import FedtutorError, SettingError
+from fedtutor.notebook.check import CheckError, check
 
 numbers = st.floats(-1e6, 1e6)
 

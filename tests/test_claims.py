@@ -10,10 +10,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from nbval.plugin import get_sanitize_patterns
 
-from fedtutor import claims
-from fedtutor.claims import FOR_STAND_IN, PUBLISHED, Claims, claims_of, published_table, verdict
+from fedtutor.engine.files import ROOT
 from fedtutor.errors import SettingError, StorageError
-from fedtutor.storage import ROOT
+from fedtutor.papers import verdicts
+from fedtutor.papers.verdicts import (
+    FOR_STAND_IN,
+    PUBLISHED,
+    Claims,
+    claims_of,
+    published_table,
+    verdict,
+)
 
 PAPERS = ["FCCL", "FCCL+", "FedCSD", "RepShare", "FedLGD"]
 LEDGER = json.loads((PUBLISHED / "claims.json").read_text(encoding="utf-8"))
@@ -97,7 +104,7 @@ def test_an_unknown_paper_or_table_is_refused_with_the_nearest_one(call):
 
 @pytest.mark.parametrize("content", [None, "", '[{"id": "fccl-01", "pap'])
 def test_missing_or_damaged_facts_say_how_to_restore_them(content, tmp_path, monkeypatch):
-    monkeypatch.setattr(claims, "PUBLISHED", tmp_path)
+    monkeypatch.setattr(verdicts, "PUBLISHED", tmp_path)
     if content is not None:
         (tmp_path / "claims.json").write_text(content)
     with pytest.raises(StorageError, match="restore"):
@@ -281,11 +288,11 @@ def test_verdicts_are_counted_from_the_claims_cells(capsys):
     text = said(ledger, capsys)
     elsewhere = cell("fccl-07        holds\n", tags=())
     prose = cell("claims here: fccl-08 holds because\nfccl-09  holdsome\n")
-    assert claims.verdicts_in({"cells": [cell(text), elsewhere, prose]}) == {
+    assert verdicts.verdicts_in({"cells": [cell(text), elsewhere, prose]}) == {
         "holds": 2, "inconsistent with": 1, "undecided": 2,
         "not testable here": 1,
     }  # fmt: skip
-    assert claims.verdicts_in({"cells": []}) == {}
+    assert verdicts.verdicts_in({"cells": []}) == {}
 
 
 def test_every_verdict_has_its_words_for_stand_ins():

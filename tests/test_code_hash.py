@@ -11,9 +11,11 @@ import pytest
 from torch import nn
 
 from fedtutor import methods, models, scenarios
-from fedtutor.code_hash import OURS, PACKAGE, Code, changed, code_of
+from fedtutor.experiments.code_hash import OURS, PACKAGE, Code, changed, code_of
 from fedtutor.methods.fedavg import FedAvg
-from fedtutor.models import Architecture
+from fedtutor.models import networks as nets
+from fedtutor.models.networks import Architecture
+from fedtutor.scenarios import base
 
 METHODS = sorted(methods.METHODS)  # before a test enters more
 
@@ -70,8 +72,8 @@ def test_a_class_concerns_those_that_extend_it_and_its_helpers_count():
     ("optimizers", "torch._foreach_mul_(square, beta2)", "torch._foreach_mul_(square, beta1)"),
     ("randomness", ">> 1", ">> 2"),
     ("measures", "def accuracy(", "def accuracy(_more, "),
-    ("models", "model.to_empty(device=generator.device).train()", "model.to_empty().train()"),
-    ("layers", "def initialize(", "def initialize(_more, "),
+    ("models.networks", "model.to_empty(device=generator.device).train()", "model.to_empty().train()"),
+    ("models.layers", "def initialize(", "def initialize(_more, "),
     ("rounds", "AHEAD = 2**20", "AHEAD = 2**10"),
 ])  # fmt: skip
 def test_what_plays_the_rounds_concerns_everybody(module, old, new):
@@ -79,14 +81,14 @@ def test_what_plays_the_rounds_concerns_everybody(module, old, new):
 
 
 def test_a_network_concerns_its_runs_alone():
-    code = edited(("models", "conv(16, 32, 5, bias=True, norm=norm)",
+    code = edited(("models.networks", "conv(16, 32, 5, bias=True, norm=norm)",
                    "conv(16, 32, 3, bias=True, norm=norm)"))  # fmt: skip
     assert of(code=code) != of()
     assert of(networks=["small_mixer"], code=code) == of(networks=["small_mixer"])
     assert of(networks=["small_mixer", "small_cnn"], code=code) != of(
         networks=["small_mixer", "small_cnn"]
     )
-    code = edited(("layers", "class MixerLayer(nn.Module):\n",
+    code = edited(("models.layers", "class MixerLayer(nn.Module):\n",
                    "class MixerLayer(nn.Module):\n    more = 1\n\n"))  # fmt: skip
     assert of(networks=["small_mixer"], code=code) != of(networks=["small_mixer"])
     assert of(code=code) == of()
@@ -94,31 +96,31 @@ def test_a_network_concerns_its_runs_alone():
 
 def test_options_of_a_network_count(monkeypatch):
     before = of(networks=["small_convnet"])
-    wider = partial(models.convnet_features, depth=3, width=17)
+    wider = partial(nets.convnet_features, depth=3, width=17)
     monkeypatch.setitem(models.MODELS, "small_convnet", Architecture(wider, "", 8))
     assert of(networks=["small_convnet"]) != before
-    own = partial(models.resnet, blocks=(1,), block=models.bottleneck)
+    own = partial(nets.resnet, blocks=(1,), block=nets.bottleneck)
     monkeypatch.setitem(models.MODELS, "small_convnet", Architecture(own, "", 8))
-    other = edited(("layers", "def bottleneck(", "def bottleneck(_more, "))
+    other = edited(("models.layers", "def bottleneck(", "def bottleneck(_more, "))
     assert of(networks=["small_convnet"], code=other) != of(networks=["small_convnet"])
     assert of(networks=["resnet10"], code=other) == of(networks=["resnet10"])
 
 
 def test_a_scenario_concerns_its_runs_alone():
-    code = edited(("scenarios", 'datasets.enlarge(datasets.optical_digits(), 4)',
+    code = edited(("scenarios.base", 'bundled.enlarge(bundled.optical_digits(), 4)',
                    'datasets.enlarge(datasets.optical_digits(), 2)'))  # fmt: skip
     assert of(scenario="digits-mini", code=code) != of(scenario="digits-mini")
     assert of(code=code) == of()
-    code = edited(("partitions", "def dirichlet_partition(", "def dirichlet_partition(_more, "))
+    code = edited(("scenarios.partitions", "def dirichlet_partition(", "def dirichlet_partition(_more, "))
     assert of(code=code) != of()
     assert of(scenario="digits-mini", code=code) == of(scenario="digits-mini")
 
 
 def test_of_the_table_of_data_sets_those_count_that_a_scenario_names():
-    code = edited(("catalog", "USPS_FILES[split], formats.usps", "USPS_FILES[split], formats.idx"))
+    code = edited(("datasets.catalog", "USPS_FILES[split], arrays.usps", "USPS_FILES[split], arrays.idx"))
     assert of(scenario="digits-partial", code=code) != of(scenario="digits-partial")
     assert of(scenario="cifar10", code=code) == of(scenario="cifar10")
-    code = edited(("formats", "def usps(", "def usps(_more, "))
+    code = edited(("datasets.arrays", "def usps(", "def usps(_more, "))
     assert of(scenario="digits-partial", code=code) != of(scenario="digits-partial")
     assert of(scenario="cifar10", code=code) == of(scenario="cifar10")
 
@@ -286,7 +288,7 @@ def body(channels, size):
 
 
 def builder():
-    return scenarios.mnist_mini()
+    return base.mnist_mini()
 
 
 def test_methods_networks_and_scenarios_in_a_file_count(monkeypatch):
@@ -298,7 +300,7 @@ def test_methods_networks_and_scenarios_in_a_file_count(monkeypatch):
     named = {name for name in found["files"] if name.startswith("yours")}
     test = "test_methods_networks_and_scenarios_in_a_file_count.<locals>.<lambda>"
     assert named == {f"yours: {name}" for name in ("InAFile", "body", "builder", test)}
-    code = edited(("scenarios", "images[order[:1000]]", "images[order[:900]]"))
+    code = edited(("scenarios.base", "images[order[:1000]]", "images[order[:900]]"))
     assert code_of("mine", ["mine"], "mine", code=code) != code_of("mine", ["mine"], "mine")
 
 

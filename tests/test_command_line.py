@@ -9,12 +9,14 @@ import sys
 
 import pytest
 
-from fedtutor import __version__, benchmark, methods, recipes, report
+from fedtutor import __version__, methods
 from fedtutor.__main__ import command_line, main
-from fedtutor.claims import published_table
+from fedtutor.engine.files import ROOT
 from fedtutor.errors import SettingError, choose
+from fedtutor.experiments import arenas, recipes
+from fedtutor.papers.verdicts import published_table
+from fedtutor.report import tables
 from fedtutor.settings import Settings
-from fedtutor.storage import ROOT
 
 JOBS = next(a for a in command_line()._actions if isinstance(a, argparse._SubParsersAction))
 
@@ -102,14 +104,14 @@ def test_what_cannot_be_read_is_refused_by_the_parser(words, said, capsys):
 def test_a_method_without_a_table_is_not_recorded_in_silence(monkeypatch, tmp_path):
     monkeypatch.setitem(methods.METHODS, "newcomer", methods.fedavg.FedAvg)
     with pytest.raises(SettingError, match=r"newcomer has no table") as caught:
-        benchmark.missing("digits-mini", names=["newcomer"], folder=tmp_path)
+        arenas.missing("digits-mini", names=["newcomer"], folder=tmp_path)
     assert "[methods.newcomer]" in caught.value.do
 
 
 def test_a_method_of_the_package_without_a_table_does_not_enter(monkeypatch):
     """A row in `methods/__init__.py` alone changes nothing in notebook 07."""
     monkeypatch.setitem(methods.METHODS, "newcomer", methods.fedavg.FedAvg)
-    assert benchmark.own_methods(recipes.load("benchmark", profile="quick")) == []
+    assert arenas.own_methods(recipes.load("benchmark", profile="quick")) == []
 
 
 # --- ./run
@@ -179,7 +181,7 @@ def test_the_nearest_name():
     ("FCCL+", "X", "'X-inter' or 'X-intra'"), ("FedCDS", "I", "'FedCSD'"),
 ])  # fmt: skip
 def test_the_report_has_no_table_that_nobody_printed(name, paper, key, near, tmp_path):
-    made = report.Report((), {}, (), tmp_path)
+    made = tables.Report((), {}, (), tmp_path)
     with pytest.raises(SettingError, match=f"did you mean {near}"):
         getattr(made, name)(paper, key)
 

@@ -4,8 +4,9 @@ import pytest
 import torch
 from conftest import federation, tiny_scenario
 
-from fedtutor import evidence, models, rounds
-from fedtutor.counting import Work, images_in, uncounted
+from fedtutor import models, rounds
+from fedtutor.engine.counting import Work, images_in, uncounted
+from fedtutor.experiments import results
 
 IMAGES = sum(24 + 3 * i for i in range(3))  # private ones of the tiny scenario
 PUBLIC = 3 * 20  # public images, each seen by three clients
@@ -81,18 +82,18 @@ def test_nothing_is_counted_where_nobody_asks():
 
 
 def test_a_result_holds_its_work_unless_it_was_resumed(tmp_path):
-    from fedtutor import recipes
+    from fedtutor.experiments import recipes
 
     recipe = recipes.load("start", profile="quick", overrides={"rounds": 2, "lr": 0.05,
                                                                "models": ["linear"]})  # fmt: skip
     scenario = tiny_scenario()
     object.__setattr__(scenario, "name", "digits-mini")
     options = {"seed": 0, "scenario": scenario, "threads": 1}
-    whole = evidence.run(recipe, "fedavg", **options)
+    whole = results.run(recipe, "fedavg", **options)
     assert whole.totals["work"]["forward"] == 2 * 2 * IMAGES
     assert whole.totals["start"]["forward"] == 0
     assert 0 < whole.totals["start"]["peak_memory"] <= whole.totals["peak_memory"]
-    ahead = evidence.run(recipe.change({"solo.pretrain_epochs": 3}), "solo", **options)
+    ahead = results.run(recipe.change({"solo.pretrain_epochs": 3}), "solo", **options)
     assert ahead.totals["start"]["backward"] == 3 * IMAGES
     assert ahead.totals["work"] | {"cpu_seconds": 0} == whole.totals["work"] | {"cpu_seconds": 0}
 
@@ -104,8 +105,8 @@ def test_a_result_holds_its_work_unless_it_was_resumed(tmp_path):
         raise Stop
 
     with pytest.raises(Stop):
-        evidence.run(recipe, "fedavg", checkpoint=rounds.Checkpoints(tmp_path, 0), progress=one,
+        results.run(recipe, "fedavg", checkpoint=rounds.Checkpoints(tmp_path, 0), progress=one,
                      **options)  # fmt: skip
-    resumed = evidence.run(recipe, "fedavg", checkpoint=tmp_path, **options)
+    resumed = results.run(recipe, "fedavg", checkpoint=tmp_path, **options)
     assert resumed.history["accuracy"] == whole.history["accuracy"]
     assert not {"work", "start"} & resumed.totals.keys()

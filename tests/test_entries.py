@@ -17,18 +17,20 @@ from hypothesis import settings as tried
 from hypothesis import strategies as st
 from torch import nn
 
-from fedtutor import datasets, layers, methods, models, rounds, scenarios, sources
-from fedtutor.datasets import Images
+from fedtutor import methods, models, rounds, scenarios
+from fedtutor.datasets import bundled, sources
+from fedtutor.datasets.arrays import Pixels
+from fedtutor.datasets.bundled import Images
+from fedtutor.datasets.sources import Source
 from fedtutor.distillation import VirtualImages
 from fedtutor.errors import DataError, FedtutorError, ModelError, SettingError, TrainingError
 from fedtutor.federation import Federation
-from fedtutor.formats import Pixels
 from fedtutor.methods import make
 from fedtutor.methods.fedavg import FedAvg
-from fedtutor.models import Architecture
-from fedtutor.scenarios import ClientData, Scenario, build
+from fedtutor.models import layers, networks
+from fedtutor.models.networks import Architecture
+from fedtutor.scenarios.base import ClientData, Scenario, build
 from fedtutor.settings import FIELDS, Settings, device_of
-from fedtutor.sources import Source
 
 
 @pytest.fixture(autouse=True)
@@ -141,7 +143,9 @@ def test_the_dropout_of_a_networks_own_gives_equal_bits():
     """Entry 8: PyTorch's is refused by name, and what the message names keeps the promise."""
     foreign = Architecture(lambda c, s: nn.Sequential(nn.Flatten(), nn.Dropout(0.5)), "ours", 4)
     models.MODELS["foreign"] = foreign  # whoever passes `register` by is told all the same
-    with pytest.raises(ModelError, match=r"global random numbers(.*\n)*.*fedtutor.layers.Dropout"):
+    with pytest.raises(
+        ModelError, match=r"global random numbers(.*\n)*.*fedtutor.models.layers.Dropout"
+    ):
         fed(models=["foreign"])
     own_network(lambda c, s: nn.Sequential(nn.Flatten(), layers.Dropout(0.5)))
     played = []
@@ -200,7 +204,7 @@ class Called(nn.Module):
 def test_every_network_of_the_suite_and_of_the_tests_may_be_registered():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for name, network in {**models.OURS, **NETWORKS}.items():
+        for name, network in {**networks.OURS, **NETWORKS}.items():
             if name not in ("alexnet_bn", "resnet50", "googlenet", "efficientnet_b0"):  # large
                 assert models.register(name, network) is network
 
@@ -276,7 +280,7 @@ def test_arrays_are_channels_last_or_refused(n, h, w, c):
     """Entry 13: what is taken has more rows than channels, and each pixel where it was."""
     array = np.arange(n * h * w * c, dtype=np.uint64).astype(np.uint8).reshape(n, h, w, c)
     try:
-        taken = datasets.from_arrays(array, np.zeros(n, int), "mine")
+        taken = bundled.from_arrays(array, np.zeros(n, int), "mine")
     except DataError as error:
         assert h <= c and "channels come last" in str(error)
         return
@@ -420,7 +424,7 @@ def test_junk_in_images(name, value):
     made = ours_or_right(lambda: Images(**parts))
     assert made is None or len(made.fingerprint) == 12
     ours_or_right(
-        lambda: datasets.from_arrays(
+        lambda: bundled.from_arrays(
             **{
                 "images": held.x[:, 0].numpy(),
                 "labels": held.y.numpy(),
@@ -470,4 +474,4 @@ def test_junk_as_names_and_devices_and_networks(value, other):
     ours_or_right(lambda: scenarios.register(value)(other))
     ours_or_right(lambda: models.register(value, other))
     ours_or_right(lambda: Architecture(value, "ours", other))
-    ours_or_right(lambda: datasets.bundled(value))
+    ours_or_right(lambda: bundled.bundled(value))

@@ -13,9 +13,9 @@ import pytest
 import torch
 from conftest import assert_same_bits, federation, weights_of
 
+from fedtutor.engine.files import ROOT
 from fedtutor.methods import METHODS
 from fedtutor.rounds import run
-from fedtutor.storage import ROOT
 
 FOLDER = ROOT / "fedtutor" / "methods"
 PARAMETERS = {  # where the defaults ask for what a tiny federation does not have

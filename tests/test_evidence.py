@@ -14,9 +14,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedtutor import evidence, recipes
 from fedtutor.errors import SettingError, StorageError
-from fedtutor.evidence import (
+from fedtutor.experiments import recipes, results
+from fedtutor.experiments.results import (
     RESULTS,
     accuracies,
     environment,
@@ -298,8 +298,8 @@ def played(monkeypatch):
             (checkpoint.folder / "notes.txt").write_text("mine")
         return history(*ROUNDS)
 
-    monkeypatch.setattr(evidence, "Federation", federation)
-    monkeypatch.setattr(evidence.rounds, "run", play)
+    monkeypatch.setattr(results, "Federation", federation)
+    monkeypatch.setattr(results.rounds, "run", play)
     return calls
 
 
@@ -363,10 +363,10 @@ def test_a_scenario_option_younger_than_a_result_counts_as_its_default(played, t
     kept = {name: v for name, v in options.items() if v != defaults[name]}
     assert kept != options
     path.write_text(json.dumps({**content, "scenario": {**content["scenario"], "options": kept}}))
-    assert evidence.recorded(recipe(), "fedprox", 0, folder=tmp_path) is not None
+    assert results.recorded(recipe(), "fedprox", 0, folder=tmp_path) is not None
     content["scenario"]["options"] = {**options, "split_seed": 9}
     path.write_text(json.dumps(content))
-    assert evidence.recorded(recipe(), "fedprox", 0, folder=tmp_path) is None
+    assert results.recorded(recipe(), "fedprox", 0, folder=tmp_path) is None
 
 
 def test_a_checkpoint_goes_when_its_result_is_written(played, tmp_path):
@@ -419,12 +419,12 @@ def test_an_empty_summary_is_refused():
 
 
 def test_evidence_offers_checks_and_claims():
-    for name in evidence.__all__:
-        assert hasattr(evidence, name)
+    for name in results.__all__:
+        assert hasattr(results, name)
 
 
 def test_memory_is_unknown_where_the_system_does_not_count_it(monkeypatch):
-    monkeypatch.setattr(evidence.Path, "exists", lambda path: False)
+    monkeypatch.setattr(results.Path, "exists", lambda path: False)
     monkeypatch.setitem(sys.modules, "resource", None)
     assert peak_memory() is None
 

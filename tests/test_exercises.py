@@ -10,9 +10,9 @@ import pytest
 import torch
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from fedtutor import exercises
+from fedtutor.engine.files import ROOT
 from fedtutor.errors import SettingError, StorageError
-from fedtutor.storage import ROOT
+from fedtutor.notebook import exercises
 
 NOTEBOOKS = ROOT / "notebooks"
 SOLUTIONS = sorted((NOTEBOOKS / "solutions").glob("[0-9][0-9]*.ipynb"))

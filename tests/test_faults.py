@@ -10,8 +10,8 @@ import pytest
 import torch
 from conftest import assert_same_bits, federation, played, weights_of
 
-from fedtutor import storage
-from fedtutor.checkpoints import Checkpoints
+from fedtutor.engine import files
+from fedtutor.engine.checkpoints import Checkpoints
 from fedtutor.errors import StorageError
 from fedtutor.rounds import run
 
@@ -67,7 +67,7 @@ def read_only():
 
 def out_of_space():
     """The disk takes some bytes and then no more."""
-    usual, patch = storage._Target.write, pytest.MonkeyPatch()
+    usual, patch = files._Target.write, pytest.MonkeyPatch()
 
     def write(target, content):
         if target.file.tell() > 500:
@@ -75,7 +75,7 @@ def out_of_space():
             raise target.error
         return usual(target, content)
 
-    patch.setattr(storage._Target, "write", write)
+    patch.setattr(files._Target, "write", write)
     return patch.undo
 
 
@@ -121,14 +121,14 @@ def test_an_artifact_that_cannot_be_kept_leaves_nothing(break_it, tmp_path):
 
 def test_a_result_on_a_full_disk_leaves_the_old_one(tmp_path):
     path = tmp_path / "result.json"
-    storage.save_json(path, {"a": 1})
+    files.save_json(path, {"a": 1})
     mend = full()
     try:
         with pytest.raises(StorageError, match=r"cannot write result.json: File too large"):
-            storage.save_json(path, {"a": list(range(1000))})
+            files.save_json(path, {"a": list(range(1000))})
     finally:
         mend()
-    assert storage.load_json(path) == {"a": 1} and len(list(tmp_path.iterdir())) == 1
+    assert files.load_json(path) == {"a": 1} and len(list(tmp_path.iterdir())) == 1
 
 
 # --- damaged checkpoints, and those of others
@@ -147,11 +147,11 @@ def emptied(path):
 
 def flipped(path):
     """One bit of a weight."""
-    weight = storage.load_tensors(path)["tensors"][0].numpy().tobytes()
+    weight = files.load_tensors(path)["tensors"][0].numpy().tobytes()
     content = bytearray(path.read_bytes())
     content[content.index(weight)] ^= 1
     path.write_bytes(content)
-    storage.load_tensors(path)  # can be read all the same
+    files.load_tensors(path)  # can be read all the same
 
 
 def other(path):
@@ -168,7 +168,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(damage, tmp_path):
         run(fed, checkpoint=tmp_path, every=0)
     assert_same_bits(weights_of(expected), weights_of(fed))
     assert {**fed.history, "seconds": 0} == {**expected.history, "seconds": 0}
-    storage.load_tensors(tmp_path / "round-000004.pt")  # made anew
+    files.load_tensors(tmp_path / "round-000004.pt")  # made anew
 
 
 def test_a_checkpoint_that_lost_a_part_falls_back_too(tmp_path):

@@ -3,10 +3,11 @@ import pytest
 import torch
 from conftest import tiny_scenario
 
-from fedtutor import gallery, measures, scenarios
-from fedtutor.datasets import Images
+from fedtutor import measures, scenarios
+from fedtutor.datasets.bundled import Images
 from fedtutor.errors import SettingError
 from fedtutor.figures import to_png
+from fedtutor.notebook import gallery
 
 
 def test_all_four_of_a_bundled_scenario():

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fedtutor.storage import ROOT
+from fedtutor.engine.files import ROOT
 
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\]+)", re.M)
 GPU = re.compile(r"nvidia-|cuda-|triton$")

@@ -8,8 +8,8 @@ import math
 
 import torch
 
-from fedtutor.checks import check
 from fedtutor.losses import cross_entropy, proximal_term
+from fedtutor.notebook.check import check
 
 Z = torch.tensor([[2.0, -1.0, 0.5], [0.0, 3.0, 1.0], [-2.0, 0.25, 4.0], [1.0, 1.0, 1.0]])
 Y = torch.tensor([0, 2, 2, 1])

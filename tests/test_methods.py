@@ -18,12 +18,12 @@ from conftest import (
 from torch import nn
 
 from fedtutor import losses, models, rounds
-from fedtutor.datasets import Images
+from fedtutor.datasets.bundled import Images
 from fedtutor.errors import SettingError
 from fedtutor.measures import weight_distance
 from fedtutor.methods import METHODS, Method, make, parameters, register
 from fedtutor.methods.fedavg import average
-from fedtutor.scenarios import ClientData, Scenario
+from fedtutor.scenarios.base import ClientData, Scenario
 
 GOLDEN = Path(__file__).parent / "golden"
 

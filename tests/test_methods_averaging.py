@@ -24,9 +24,9 @@ from torch import nn
 from fedtutor import losses, rounds
 from fedtutor.errors import ModelError, SettingError
 from fedtutor.methods import make, parameters
-from fedtutor.methods.prototypes import own_prototypes
+from fedtutor.methods.shared.prototypes import own_prototypes
 from fedtutor.rounds import run
-from fedtutor.scenarios import Scenario
+from fedtutor.scenarios.base import Scenario
 
 ALL = ("fednova", "scaffold", "fedavgm", "moon", "fedproto", "fedproc", "fedrs", "fedgkd",
        "logit-distillation", "feature-distillation", "fedcsd")  # fmt: skip

@@ -17,15 +17,15 @@ from conftest import (
 from test_rounds import NoGlobalRandomness
 
 from fedtutor import losses
-from fedtutor.augment import augment
-from fedtutor.datasets import Images
+from fedtutor.datasets.bundled import Images
 from fedtutor.errors import DataError, ModelError, SettingError, TrainingError
 from fedtutor.methods import make
 from fedtutor.methods.fedmatch import nearest_others, shift_and_flip
-from fedtutor.methods.public import OPTIMIZERS, teacher_logits
+from fedtutor.methods.shared.augment import augment
+from fedtutor.methods.shared.public import OPTIMIZERS, teacher_logits
 from fedtutor.randomness import generator
 from fedtutor.rounds import run
-from fedtutor.scenarios import Scenario
+from fedtutor.scenarios.base import Scenario
 
 PUBLIC = (  # learn on public images
     "kd", "fedmd", "feddf", "rhfl", "rcfl", "fedmatch", "fccl", "fccl+", "ewc",

@@ -11,12 +11,12 @@ from torch.nn.functional import log_softmax
 
 from fedtutor import losses, models
 from fedtutor.errors import DataError, SettingError
-from fedtutor.layers import Unused
 from fedtutor.methods import make
 from fedtutor.methods.ewc import trained
 from fedtutor.methods.fccl_plus import MEMORY
-from fedtutor.methods.public import teacher_logits
-from fedtutor.models import Architecture
+from fedtutor.methods.shared.public import teacher_logits
+from fedtutor.models.layers import Unused
+from fedtutor.models.networks import Architecture
 from fedtutor.rounds import local_update, run
 
 

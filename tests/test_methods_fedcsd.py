@@ -27,7 +27,7 @@ from fedtutor.errors import SettingError
 from fedtutor.measures import divergence, weight_distance
 from fedtutor.methods import make
 from fedtutor.methods.fedcsd import MASKS, TEACHERS
-from fedtutor.scenarios import Scenario
+from fedtutor.scenarios.base import Scenario
 
 # Three pixels of an image are its three logits: networks that copy them can be followed by hand.
 HELD = (

@@ -20,7 +20,6 @@ from test_rounds import NoGlobalRandomness
 
 from fedtutor import losses, rounds
 from fedtutor.channel import size
-from fedtutor.counting import Work
 from fedtutor.distillation import (
     VirtualImages,
     class_statistics,
@@ -28,6 +27,7 @@ from fedtutor.distillation import (
     match_gradients,
     virtual_images,
 )
+from fedtutor.engine.counting import Work
 from fedtutor.errors import SettingError
 from fedtutor.methods import make
 from fedtutor.methods.fedlgd import client_passes

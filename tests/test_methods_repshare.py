@@ -24,7 +24,7 @@ from fedtutor.errors import ModelError, SettingError
 from fedtutor.methods import make
 from fedtutor.methods.repshare import DRAWS, FIRST, READINGS, TOPOLOGIES
 from fedtutor.rounds import run
-from fedtutor.scenarios import Scenario
+from fedtutor.scenarios.base import Scenario
 
 FD_AS_BASELINE = {"loss": "mse", "exclude_self": False, "weighting": "samples", "lambda_": 10.0}
 VARIANTS = [

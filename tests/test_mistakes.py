@@ -13,22 +13,26 @@ import torch
 from conftest import federation, images, settings, tiny_scenario
 from torch import nn
 
-from fedtutor import datasets, evidence, methods, models, partitions, recipes, rounds, scenarios
+from fedtutor import methods, models, rounds, scenarios
 from fedtutor.__main__ import main
-from fedtutor.checkpoints import Checkpoints
-from fedtutor.datasets import Images
+from fedtutor.datasets import bundled
+from fedtutor.datasets.bundled import Images
 from fedtutor.distillation import VirtualImages
+from fedtutor.engine.checkpoints import Checkpoints
+from fedtutor.engine.files import ROOT
 from fedtutor.errors import FedtutorError
+from fedtutor.experiments import recipes, results
 from fedtutor.federation import Federation
-from fedtutor.layers import DropConnect, Dropout
 from fedtutor.methods import Method, make
 from fedtutor.methods.fedavg import FedAvg
 from fedtutor.methods.fedprox import FedProx
-from fedtutor.models import Architecture
-from fedtutor.scenarios import ClientData, Scenario, build
+from fedtutor.models import networks
+from fedtutor.models.layers import DropConnect, Dropout
+from fedtutor.models.networks import Architecture
+from fedtutor.notebook.start import start
+from fedtutor.scenarios import partitions
+from fedtutor.scenarios.base import ClientData, Scenario, build
 from fedtutor.settings import Settings, device_of
-from fedtutor.start import start
-from fedtutor.storage import ROOT
 
 NAN, RNG = float("nan"), np.random.default_rng(0)
 X = torch.zeros(2, 1, 4, 4, dtype=torch.uint8)
@@ -248,28 +252,28 @@ MISTAKES = [
     ("counts of too few classes", lambda: images(6, seed=0).counts(2), "label 2 is out of range"),
     ("virtual images of bytes", lambda: VirtualImages(X, Y), "give float32"),
     ("virtual images as a list", lambda: VirtualImages([1], Y), "give float32"),
-    ("arrays of floats", lambda: datasets.from_arrays(np.zeros((2, 8, 8)), [0, 1], "m"), "* 255"),
+    ("arrays of floats", lambda: bundled.from_arrays(np.zeros((2, 8, 8)), [0, 1], "m"), "* 255"),
     ("arrays with channels first",
-     lambda: datasets.from_arrays(np.zeros((2, 3, 8, 8), "u1"), [0, 1], "m"), "channels come last"),
+     lambda: bundled.from_arrays(np.zeros((2, 3, 8, 8), "u1"), [0, 1], "m"), "channels come last"),
     ("gray arrays with channels first",
-     lambda: datasets.from_arrays(np.zeros((2, 1, 8, 8), "u1"), [0, 1], "m"), "transpose"),
+     lambda: bundled.from_arrays(np.zeros((2, 1, 8, 8), "u1"), [0, 1], "m"), "transpose"),
     ("arrays that can be read both ways",
-     lambda: datasets.from_arrays(np.zeros((2, 3, 3, 3), "u1"), [0, 1], "m"), "channels come last"),
+     lambda: bundled.from_arrays(np.zeros((2, 3, 3, 3), "u1"), [0, 1], "m"), "channels come last"),
     ("arrays of unequal size",
-     lambda: datasets.from_arrays([np.zeros((4, 4)), np.zeros((5, 5))], [0, 1], "m"), "one size"),
-    ("labels as texts", lambda: datasets.from_arrays(np.zeros((2, 8, 8), "u1"), ["a", "b"], "m"),
+     lambda: bundled.from_arrays([np.zeros((4, 4)), np.zeros((5, 5))], [0, 1], "m"), "one size"),
+    ("labels as texts", lambda: bundled.from_arrays(np.zeros((2, 8, 8), "u1"), ["a", "b"], "m"),
      "whole-number labels"),
-    ("one label for all", lambda: datasets.from_arrays(np.zeros((2, 8, 8), "u1"), [0], "m"),
+    ("one label for all", lambda: bundled.from_arrays(np.zeros((2, 8, 8), "u1"), [0], "m"),
      "2 images and 1 labels"),
-    ("padding to less", lambda: datasets.pad(images(2, seed=0), 3), "at least as large"),
-    ("padding to a fraction", lambda: datasets.pad(images(2, seed=0), 8.5), "size = 8.5"),
-    ("resizing to nothing", lambda: datasets.resize(images(2, seed=0), 0), "1 or more"),
-    ("enlarging by a half", lambda: datasets.enlarge(images(2, seed=0), 0.5), "factor = 0.5"),
+    ("padding to less", lambda: bundled.pad(images(2, seed=0), 3), "at least as large"),
+    ("padding to a fraction", lambda: bundled.pad(images(2, seed=0), 8.5), "size = 8.5"),
+    ("resizing to nothing", lambda: bundled.resize(images(2, seed=0), 0), "1 or more"),
+    ("enlarging by a half", lambda: bundled.enlarge(images(2, seed=0), 0.5), "factor = 0.5"),
     ("colors of two channels",
-     lambda: datasets.to_rgb(Images(X.expand(2, 2, 4, 4), Y, "m")), "2 channels"),
-    ("a bundled part that is none", lambda: datasets.bundled("streets"), "did you mean 'street'"),
+     lambda: bundled.to_rgb(Images(X.expand(2, 2, 4, 4), Y, "m")), "2 channels"),
+    ("a bundled part that is none", lambda: bundled.bundled("streets"), "did you mean 'street'"),
     # ------------------------------------------------------------------ scenarios
-    ("a client without images", lambda: ClientData("a", "a", None), "fedtutor.datasets.Images"),
+    ("a client without images", lambda: ClientData("a", "a", None), "fedtutor.datasets.bundled.Images"),
     ("a Dataset as private data",
      lambda: client(private=torch.utils.data.TensorDataset(X, Y)), "torch Dataset"),
     ("a client without a name", lambda: client(id=""), "id = ''"),
@@ -384,7 +388,7 @@ MISTAKES = [
      "what is computed"),
     ("a method named twice in a cell", lambda: cell(methods=["solo", "solo"]), "named twice"),
     ("a method named twice in run_all",
-     lambda: evidence.run_all(recipes.load("start", profile="quick"), ["solo"] * 2, [0]), "twice"),
+     lambda: results.run_all(recipes.load("start", profile="quick"), ["solo"] * 2, [0]), "twice"),
     ("an unknown method in a cell", lambda: cell(methods=["solos"]), "did you mean 'solo'"),
     ("a seed named twice in a cell", lambda: cell(seeds=[0, 0]), "different whole numbers"),
     ("a method's name as a number", lambda: cell(methods=3), "list of names"),
@@ -399,7 +403,7 @@ MISTAKES = [
     ("an unknown part",
      lambda: network(lambda: [nn.Flatten()], multiples=2), "did you mean 'multiple'"),
     ("Dropout",
-     lambda: network(lambda: [nn.Flatten(), nn.Dropout(0.5)]), "fedtutor.layers.Dropout"),
+     lambda: network(lambda: [nn.Flatten(), nn.Dropout(0.5)]), "fedtutor.models.layers.Dropout"),
     ("Dropout2d", lambda: network(lambda: [nn.Dropout2d(0.5), nn.Flatten()]), "torch's global"),
     ("AlphaDropout",
      lambda: network(lambda: [nn.Flatten(), nn.AlphaDropout(0.5)]), "AlphaDropout draws"),
@@ -441,8 +445,8 @@ MISTAKES = [
     ("true classes", lambda: network_of(num_classes=True), "num_classes = True"),
     ("an image that is too small",
      lambda: network_of(network="resnet10", image_size=8), "at least"),
-    ("a convnet of no depth", lambda: models.convnet(depth=0), "depth = 0"),
-    ("a convnet of half a width", lambda: models.convnet(width=0.5), "width = 0.5"),
+    ("a convnet of no depth", lambda: networks.convnet(depth=0), "depth = 0"),
+    ("a convnet of half a width", lambda: networks.convnet(width=0.5), "width = 0.5"),
     ("dropout in percent", lambda: Dropout(50), "below 1"),
     ("dropout of everything", lambda: Dropout(1.0), "p = 1.0"),
     ("drop-connect below 0", lambda: DropConnect(-0.1), "probability"),

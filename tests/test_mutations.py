@@ -33,7 +33,7 @@ import torch
 from mutants import check_cells, equations, fails, mutants, runnable, survivors
 
 from fedtutor import losses
-from fedtutor.storage import ROOT
+from fedtutor.engine.files import ROOT
 
 FILES = [
     importlib.import_module(f"fedtutor.losses.{m.name}") for m in iter_modules(losses.__path__)

@@ -16,9 +16,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from fedtutor.exercises import parts
-from fedtutor.start import NAMES
-from fedtutor.storage import ROOT
+from fedtutor.engine.files import ROOT
+from fedtutor.notebook.exercises import parts
+from fedtutor.notebook.start import NAMES
 
 FOLDERS = (ROOT / "notebooks", ROOT / "notebooks" / "template")
 NOTEBOOKS = [path for folder in FOLDERS for path in sorted(folder.glob("[0-9][0-9]*.ipynb"))]

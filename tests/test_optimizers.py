@@ -7,8 +7,9 @@ import torch
 from conftest import federation, played, weights_of
 from torch import nn
 
-from fedtutor import optimizers, rounds
+from fedtutor import rounds
 from fedtutor.clients import Client, Once
+from fedtutor.engine import optimizers
 from fedtutor.errors import SettingError
 from fedtutor.methods.fedavg import average
 

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedtutor import commits, queue, scenarios
+from fedtutor import scenarios
 from fedtutor.__main__ import main
 from fedtutor.errors import DataError, SettingError
-from fedtutor.packing import pack
-from fedtutor.scenarios import build
+from fedtutor.experiments import commits
+from fedtutor.experiments import manifest as queue
+from fedtutor.experiments.packing import pack
+from fedtutor.scenarios.base import build
 
 MANIFEST = """
 [[table]]
@@ -128,7 +130,7 @@ def test_no_pixel_is_read_to_see_whether_data_are_there(runs, monkeypatch):
     def blocks(*arguments):
         raise AssertionError("a pixel was read")
 
-    monkeypatch.setattr("fedtutor.formats._stored", blocks)
+    monkeypatch.setattr("fedtutor.datasets.arrays._stored", blocks)
     assert queue.absent(runs[0]) is None
     with pytest.raises(AssertionError):
         built(runs[0])

@@ -14,10 +14,10 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from screenreader import as_text
 
+from fedtutor.engine.files import ROOT
 from fedtutor.errors import StorageError
-from fedtutor.mathml import mathml
-from fedtutor.pages import CLAIM, slug, title_of, write_index, write_page
-from fedtutor.storage import ROOT
+from fedtutor.site.mathml import mathml
+from fedtutor.site.pages import CLAIM, slug, title_of, write_index, write_page
 
 PIXEL = base64.b64encode(bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c63f8ff"

@@ -4,9 +4,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedtutor import partitions, scenarios
 from fedtutor.errors import SettingError
-from fedtutor.partitions import balanced_order, deal, dirichlet_partition, iid_partition
+from fedtutor.scenarios import partitions
+from fedtutor.scenarios.partitions import balanced_order, deal, dirichlet_partition, iid_partition
 
 LABELS = torch.arange(1000) % 10
 
@@ -16,8 +16,8 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 def test_scenarios_still_hand_them_on():
-    assert scenarios.dirichlet_partition is dirichlet_partition
-    assert scenarios.iid_partition is iid_partition
+    assert partitions.dirichlet_partition is dirichlet_partition
+    assert partitions.iid_partition is iid_partition
 
 
 def test_deal_names_the_two_and_refuses_a_third():

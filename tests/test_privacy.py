@@ -9,7 +9,7 @@ from test_losses_fccl import close, labels, logits
 
 from fedtutor.errors import SettingError
 from fedtutor.losses import class_prototypes
-from fedtutor.privacy import clipped, epsilon, private_class_means
+from fedtutor.methods.shared.privacy import clipped, epsilon, private_class_means
 
 
 def test_long_rows_are_shortened_and_short_ones_left():

@@ -16,14 +16,16 @@ import numpy as np
 import pytest
 from conftest import tiny_scenario
 
-from fedtutor import commits, queue, scenarios, working
+from fedtutor import scenarios
 from fedtutor.__main__ import main
-from fedtutor.claims import published_table
+from fedtutor.engine.files import ROOT, load_tensors, save_json
 from fedtutor.errors import SettingError
-from fedtutor.evidence import load_result
-from fedtutor.queue import in_order, load, measured, survey
-from fedtutor.storage import ROOT, load_tensors, save_json
-from fedtutor.working import Job, Paused, play, work
+from fedtutor.experiments import commits, worker
+from fedtutor.experiments import manifest as queue
+from fedtutor.experiments.manifest import in_order, load, measured, survey
+from fedtutor.experiments.results import load_result
+from fedtutor.experiments.worker import Job, Paused, play, work
+from fedtutor.papers.verdicts import published_table
 
 TABLE = """
 [[table]]
@@ -207,7 +209,7 @@ def test_a_round_that_cannot_end_is_not_begun(manifest, places):
 def test_a_checkpoint_that_is_too_large_is_said_and_the_run_wants_one_go(
     manifest, places, monkeypatch
 ):
-    monkeypatch.setattr(working, "LIMIT", 100)  # bytes
+    monkeypatch.setattr(worker, "LIMIT", 100)  # bytes
     run, kept = manifest()[0], places["kept"]
     with pytest.raises(Paused, match=r"0 MB is too large to be kept: give it \d+ minutes"):
         play(run, **places, deadline=30, clock=Clock(10))
@@ -277,7 +279,7 @@ def test_memory_and_number_decide_how_many_work_side_by_side(
 
 
 def test_a_run_without_data_is_left_out_and_said(manifest, fake, monkeypatch):
-    monkeypatch.setattr(working, "absent", lambda run: "no data" if run.row == "BASE" else None)
+    monkeypatch.setattr(worker, "absent", lambda run: "no data" if run.row == "BASE" else None)
     ended = fake(manifest(), minutes=9)
     assert sorted(o for _, o, _ in ended) == ["absent", "absent", "done", "done"]
 
@@ -501,7 +503,7 @@ def test_the_commit_is_that_of_the_clone_or_of_the_packed_note(tmp_path, monkeyp
 
 
 def test_run_from_the_command_line(manifest, places, capsys, monkeypatch):
-    monkeypatch.setattr(working, "Job", None)
+    monkeypatch.setattr(worker, "Job", None)
     monkeypatch.setattr(work, "__kwdefaults__", {**work.__kwdefaults__, "launch": InThisProcess})
     manifest({"rounds": 1})
     options = ["--manifest", str(manifest.path), "--results", str(places["results"]),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedtutor.storage import ROOT
+from fedtutor.engine.files import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.S)

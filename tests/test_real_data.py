@@ -13,12 +13,12 @@ import pytest
 import torch
 from conftest import settings
 
+from fedtutor.datasets.sources import open_set
 from fedtutor.errors import DataError
 from fedtutor.federation import Federation
 from fedtutor.methods import make
 from fedtutor.rounds import run
-from fedtutor.scenarios import build
-from fedtutor.sources import open_set
+from fedtutor.scenarios.base import build
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("FEDTUTOR_DATA"), reason="FEDTUTOR_DATA is not set"

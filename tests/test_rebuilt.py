@@ -3,9 +3,10 @@ import pytest
 import torch
 import trees
 
-from fedtutor import rebuilt, scenarios
-from fedtutor.catalog import CORRUPTIONS
-from fedtutor.datasets import Images
+from fedtutor import scenarios
+from fedtutor.datasets import rebuilt
+from fedtutor.datasets.bundled import Images
+from fedtutor.datasets.catalog import CORRUPTIONS
 from fedtutor.errors import DataError, SettingError
 
 

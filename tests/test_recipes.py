@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedtutor import recipes
 from fedtutor.errors import FedtutorError, SettingError
-from fedtutor.recipes import NOT_IN_RECIPE, PROFILES, RECIPES, SET_BY_YOU, load
+from fedtutor.experiments import recipes
+from fedtutor.experiments.recipes import NOT_IN_RECIPE, PROFILES, RECIPES, SET_BY_YOU, load
 from fedtutor.settings import FIELDS, Settings
 
 SMALL = """

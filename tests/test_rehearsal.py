@@ -10,11 +10,14 @@ import pytest
 import torch
 from conftest import tiny_scenario
 
-from fedtutor import checkpoints, methods, recipes, rehearsal, scenarios
+from fedtutor import methods, scenarios
 from fedtutor.__main__ import main
+from fedtutor.engine import checkpoints
 from fedtutor.errors import SettingError, StorageError, TrainingError
-from fedtutor.methods import Method, pretraining
-from fedtutor.rehearsal import play, reduced, rehearse, table
+from fedtutor.experiments import recipes, rehearsal
+from fedtutor.experiments.rehearsal import play, reduced, rehearse, table
+from fedtutor.methods import Method
+from fedtutor.methods.shared import pretraining
 
 LINEAR = {"models": ["linear"], "batch_size": 8}
 

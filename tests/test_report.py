@@ -8,19 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from fedtutor import claims, evidence, ledger, misprints, queue, report
 from fedtutor.__main__ import main
+from fedtutor.engine.files import ROOT, save_json
 from fedtutor.errors import SettingError, StorageError
-from fedtutor.evidence import Claims, load_result
-from fedtutor.report import ABOVE, BELOW, EQUAL, ONE, OPEN, PAPER, REDUCED, STAND_IN
-from fedtutor.storage import ROOT, save_json
+from fedtutor.experiments import manifest as queue
+from fedtutor.experiments import results
+from fedtutor.experiments.results import Claims, load_result
+from fedtutor.papers import misprints, verdicts
+from fedtutor.report import ledger, tables
+from fedtutor.report.tables import ABOVE, BELOW, EQUAL, ONE, OPEN, PAPER, REDUCED, STAND_IN
 
 NOTEBOOKS = sorted(ledger.NOTEBOOKS.glob("[0-9][0-9]*.ipynb"))
 
 
 @pytest.fixture(scope="module")
 def made():
-    return report.build()
+    return tables.build()
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +39,7 @@ def test_every_committed_result_that_a_list_names_is_sound(made):
 
 
 def test_every_run_that_the_notebooks_show_is_recorded(made):
-    missing = [run.name for run in made.runs if run.manifest == report.MEASURED
+    missing = [run.name for run in made.runs if run.manifest == tables.MEASURED
                and run.path(made.folder) not in made.found]  # fmt: skip
     assert not missing, "record them, or take them out of data/measured.toml"
 
@@ -44,9 +47,9 @@ def test_every_run_that_the_notebooks_show_is_recorded(made):
 def test_all_41_tables_are_counted(made, book):
     coverage = made.coverage(book)
     assert len(coverage) == len(ledger.tables()) == 41
-    assert (coverage[list(report.COLUMNS.values())].sum(axis=1) == coverage["numbers"]).all()
+    assert (coverage[list(tables.COLUMNS.values())].sum(axis=1) == coverage["numbers"]).all()
     assert coverage["numbers"].sum() == sum(
-        len(report.printed_cells(*place)) for place in ledger.tables()
+        len(tables.printed_cells(*place)) for place in ledger.tables()
     )
     empty = coverage[coverage["numbers"] == 0]
     assert set(zip(empty["paper"], empty["table"], strict=True)) == set(ledger.not_accuracy())
@@ -60,7 +63,7 @@ def test_the_mnist_column_of_repshare_is_there_at_the_papers_settings(made):
 
 def test_readme_has_the_table_of_today(made, book):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert text == report.with_part(text, report.readme_part(made, book)), (
+    assert text == tables.with_part(text, tables.readme_part(made, book)), (
         "stale: python -m fedtutor report --readme"
     )
 
@@ -68,7 +71,7 @@ def test_readme_has_the_table_of_today(made, book):
 def test_readme_without_a_place_is_one_clear_error(tmp_path):
     (tmp_path / "README.md").write_text("# nothing\n")
     with pytest.raises(StorageError, match="no place for the report"):
-        report.update_readme(tmp_path / "README.md")
+        tables.update_readme(tmp_path / "README.md")
 
 
 # --- who owns what
@@ -174,7 +177,7 @@ def test_the_table_and_the_printed_verdicts_of_a_notebook_agree(path):
     shown = {row["id"]: row["verdict"] for row in ledger.claims_in(content)}
     assert list(shown) == list(printed)
     for id, verdict in printed.items():
-        assert shown[id] == verdict.removesuffix(claims.LIVE), id
+        assert shown[id] == verdict.removesuffix(verdicts.LIVE), id
 
 
 # --- numbers out of results
@@ -183,7 +186,7 @@ def test_the_table_and_the_printed_verdicts_of_a_notebook_agree(path):
 @pytest.fixture
 def result():
     """Two clients of two domains; round 0 and three tested rounds."""
-    like = load_result(next(p for p in evidence.RESULTS.rglob("*.json") if p.is_file()))
+    like = load_result(next(p for p in results.RESULTS.rglob("*.json") if p.is_file()))
     rows = [(0, [[0.1, 0.2], [0.3, 0.4]]), (1, [[0.5, 0.6], [0.7, 0.8]]),
             (2, [[0.5, 0.2], [0.3, 0.9]]), (3, [[0.6, 0.1], [0.2, 0.8]])]  # fmt: skip
     history = {"clients": ["a", "b"], "domains": ["amazon", "webcam"],
@@ -199,7 +202,7 @@ def result():
     ("D", {}, None), ("AM", {"last": 3, "elsewhere": True}, 30),
 ])  # fmt: skip
 def test_an_accuracy_is_read_from_the_matrix(result, domain, options, expected):
-    found = report.accuracy(result, domain, **options)
+    found = tables.accuracy(result, domain, **options)
     assert found == (None if expected is None else pytest.approx(expected))
 
 
@@ -218,16 +221,16 @@ def test_an_accuracy_is_read_from_the_matrix(result, domain, options, expected):
     ("FedLGD", "1", "MNIST-M IPC=10", "IPC=10", ("MNIST-M", False)),
 ])  # fmt: skip
 def test_a_column_means_a_domain_here_or_elsewhere(paper, key, column, named, expected):
-    frame = claims.published_table(paper, key)
-    assert report.meaning(frame, key, column, named) == expected
+    frame = verdicts.published_table(paper, key)
+    assert tables.meaning(frame, key, column, named) == expected
 
 
 def test_a_short_name_is_the_one_test_that_it_means():
     tests = ["mnist", "mnist_m", "svhn", "synthetic"]
-    assert report._test("MNIST", tests) == "mnist" and report._test("SV", tests) == "svhn"
-    assert report._test("MNIST-M", tests) == "mnist_m"
-    assert report._test("SynthDigits", tests) == "synthetic"
-    assert report._test("M", tests) is None and report._test("usps", tests) is None
+    assert tables._test("MNIST", tests) == "mnist" and tables._test("SV", tests) == "svhn"
+    assert tables._test("MNIST-M", tests) == "mnist_m"
+    assert tables._test("SynthDigits", tests) == "synthetic"
+    assert tables._test("M", tests) is None and tables._test("usps", tests) is None
 
 
 @pytest.mark.parametrize("values, said", [
@@ -235,20 +238,20 @@ def test_a_short_name_is_the_one_test_that_it_means():
     ([71.0], ONE),
 ])  # fmt: skip
 def test_the_verdict_on_a_number_is_the_rule_of_all_claims(values, said):
-    assert report.beside(values, 70.0) == said
+    assert tables.beside(values, 70.0) == said
 
 
 def test_names_of_rows_and_columns():
-    table = claims.published_table("FedLGD", "1")
+    table = verdicts.published_table("FedLGD", "1")
     assert table.attrs["rows"][:2] == ["FedAvg (ResNet18)", "FedAvg (ConvNet)"]
-    assert len(claims.columns_of(table, "IPC=10")) == 6
-    assert claims.columns_of(table, "MNIST IPC=10") == ["MNIST IPC=10"]
-    table = claims.published_table("FCCL+", "VIII")
+    assert len(verdicts.columns_of(table, "IPC=10")) == 6
+    assert verdicts.columns_of(table, "MNIST IPC=10") == ["MNIST IPC=10"]
+    table = verdicts.published_table("FCCL+", "VIII")
     assert table.attrs["rows"] == list(table["method"])
-    assert len(claims.columns_of(table, "Office31")) == 5
-    assert claims.columns_of(table) == table.attrs["printed"]
+    assert len(verdicts.columns_of(table, "Office31")) == 5
+    assert verdicts.columns_of(table) == table.attrs["printed"]
     with pytest.raises(SettingError, match="did you mean 'Digits'"):
-        claims.columns_of(table, "Digit")
+        verdicts.columns_of(table, "Digit")
 
 
 # --- settings, differences, commands
@@ -262,10 +265,10 @@ def test_the_setting_is_that_of_the_run_and_its_data(made, result):
     paper = run_named(made, "RepShare 1, MNIST: IL")
     real = replace(result, scenario={**result.scenario, "stand_in": False})
     other = replace(result, scenario={**result.scenario, "stand_in": True})
-    assert report._setting(paper, [real]) == PAPER and report._setting(paper, []) == OPEN
-    assert report._setting(paper, [real, other]) == STAND_IN
-    assert report._setting(run_named(made, "FCCL+ XII, digits-partial"), [real]) == STAND_IN
-    assert report._setting(run_named(made, "Fashion-MNIST, smaller"), [real]) == REDUCED
+    assert tables._setting(paper, [real]) == PAPER and tables._setting(paper, []) == OPEN
+    assert tables._setting(paper, [real, other]) == STAND_IN
+    assert tables._setting(run_named(made, "FCCL+ XII, digits-partial"), [real]) == STAND_IN
+    assert tables._setting(run_named(made, "Fashion-MNIST, smaller"), [real]) == REDUCED
 
 
 def test_what_differs_follows_from_recipe_and_manifest(made):
@@ -273,7 +276,7 @@ def test_what_differs_follows_from_recipe_and_manifest(made):
     assert name == "FedCSD II, smaller" and "rounds 5 (100)" in said
     assert "mu 0.5" not in said and "eval_every" not in said
     said = dict(made.differences("RepShare", "1"))
-    assert said["RepShare 1, MNIST, centralized"] == report.NOTHING
+    assert said["RepShare 1, MNIST, centralized"] == tables.NOTHING
     assert "reading code (paper)" in said["RepShare 1, MNIST, as the author's code"]
     said = dict(made.differences("FCCL+", "XII-inter"))["FCCL+ XII, smaller"]
     assert "scenario digits-partial (digits)" in said and "scenario.public " not in said
@@ -285,10 +288,10 @@ def test_every_command_finds_the_runs_of_its_cell(made):
     for run in made.runs:
         names.setdefault(run.manifest, []).append(run.name)
     for cell in made.cells.drop_duplicates("command").itertuples():
-        if cell.command != report.NO_RUN:
+        if cell.command != tables.NO_RUN:
             only = re.search(r'--only "(.*?)"', cell.command)[1]
             smaller = "--manifest data/measured.toml" in cell.command
-            found = [n for n in names[report.MEASURED if smaller else queue.MANIFEST] if only in n]
+            found = [n for n in names[tables.MEASURED if smaller else queue.MANIFEST] if only in n]
             assert 1 <= len(found) <= 3 and all(n.startswith(only) for n in found), only
             assert ("--results build/again" in cell.command) == (cell.setting != OPEN)
 
@@ -308,7 +311,7 @@ def some(tmp_path, made):
     text = queue.MANIFEST.read_text(encoding="utf-8")
     table = re.search(r'\[\[table\]\]\nname = "RepShare 1, MNIST"\n.*?\n\]\n(?=\n)', text, re.S)
     manifest.write_text(table[0], encoding="utf-8")
-    return tmp_path, runs, lambda: report.build(tmp_path, [manifest])
+    return tmp_path, runs, lambda: tables.build(tmp_path, [manifest])
 
 
 def cells_of(made) -> dict:
@@ -389,7 +392,7 @@ def test_likely_averages_and_differences_are_what_arithmetic_gives():
 
 
 def test_misprints_reach_the_cells():
-    cells = {(r, c): (p, q) for r, c, p, q in report.printed_cells("FedLGD", "1")}
+    cells = {(r, c): (p, q) for r, c, p, q in tables.printed_cells("FedLGD", "1")}
     assert cells["FedProto (ConvNet)", "Average IPC=10"] == (668.0, 66.8)
-    assert not any("delta" in c for _, c, _, _ in report.printed_cells("FCCL+", "VIII"))
-    assert report.printed_cells("FCCL+", "VII") == []
+    assert not any("delta" in c for _, c, _, _ in tables.printed_cells("FCCL+", "VIII"))
+    assert tables.printed_cells("FCCL+", "VII") == []

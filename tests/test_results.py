@@ -5,33 +5,34 @@ from pathlib import Path
 
 import pytest
 
-from fedtutor import evidence, recipes, scenarios
+from fedtutor import scenarios
 from fedtutor.errors import FedtutorError
+from fedtutor.experiments import recipes, results
 
-FILES = sorted(evidence.RESULTS.rglob("*.json"))
+FILES = sorted(results.RESULTS.rglob("*.json"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: "-".join(path.parts[-4:]))
 def test_a_committed_result_is_that_of_its_recipe(path: Path):
-    r = evidence.load_result(path)
+    r = results.load_result(path)
     recipe = recipes.load(
         r.recipe, profile=r.profile, scenario=r.scenario["name"], overrides=r.overrides
     )
-    assert evidence.result_path(recipe, r.method, r.seed) == path
-    assert evidence.recorded(recipe, r.method, r.seed) == r, "its recipe has changed: run it again"
+    assert results.result_path(recipe, r.method, r.seed) == path
+    assert results.recorded(recipe, r.method, r.seed) == r, "its recipe has changed: run it again"
 
 
 def test_every_folder_of_results_has_its_row():
-    readme = (evidence.RESULTS / "README.md").read_text(encoding="utf-8")
+    readme = (results.RESULTS / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(.+?)` \| .+ \|$", readme, flags=re.MULTILINE)
-    folders = {path.parent.relative_to(evidence.RESULTS).as_posix() for path in FILES}
+    folders = {path.parent.relative_to(results.RESULTS).as_posix() for path in FILES}
     assert sorted(rows) == sorted(folders)
 
 
 def test_data_of_committed_results_are_those_of_today():
     """Where the data are at hand, their fingerprint is the recorded one."""
     seen = {}
-    for r in map(evidence.load_result, FILES):
+    for r in map(results.load_result, FILES):
         key = (r.scenario["name"], str(r.scenario["options"]))
         if key not in seen:
             try:

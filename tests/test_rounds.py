@@ -8,8 +8,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fedtutor import rounds
 from fedtutor.errors import DataError, ModelError, SettingError, TrainingError
 from fedtutor.methods import Method
-from fedtutor.models import Network
-from fedtutor.scenarios import ClientData, Scenario
+from fedtutor.models.networks import Network
+from fedtutor.scenarios.base import ClientData, Scenario
 
 
 class Diary(Method):

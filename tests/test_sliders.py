@@ -7,10 +7,10 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from nbclient import NotebookClient
 
-from fedtutor import figures, sliders
+from fedtutor import figures
+from fedtutor.engine.files import ROOT
 from fedtutor.errors import DataError, SettingError
-from fedtutor.sliders import WIDGET, slider
-from fedtutor.storage import ROOT
+from fedtutor.notebook.slider import WIDGET, is_live, slider
 
 WORDS = "Bars of accuracy, one bar per method; the second method is always higher than the first."
 SETUP = f"""
@@ -118,7 +118,7 @@ def test_a_reader_is_there_if_the_request_names_its_cell(metadata, variable, liv
 
 
 def test_without_a_kernel_nobody_is_there():
-    assert not sliders.is_live()
+    assert not is_live()
 
 
 def test_description_table_and_show_may_follow_the_value():

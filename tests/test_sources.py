@@ -13,10 +13,11 @@ import torch
 import trees
 from PIL import Image
 
-from fedtutor import cache, folders, formats, sources
-from fedtutor.catalog import CORRUPTIONS, SETS
+from fedtutor.datasets import arrays as formats
+from fedtutor.datasets import cache, folders, sources
+from fedtutor.datasets.catalog import CORRUPTIONS, SETS
+from fedtutor.datasets.sources import open_set
 from fedtutor.errors import DataError, SettingError
-from fedtutor.sources import open_set
 
 
 @pytest.fixture(autouse=True)

@@ -13,15 +13,15 @@ import torch
 from test_benchmark import run  # noqa: F401  a notebook's run on tiny data
 from test_evidence import git, made, recipe
 
-from fedtutor import benchmark, commits, evidence, queue, stale
 from fedtutor.__main__ import main
-from fedtutor.attacks import committed
+from fedtutor.engine.files import ROOT, save_json
 from fedtutor.errors import SettingError
-from fedtutor.evidence import load_result, result_path, save_result
-from fedtutor.rehearsal import rehearse
-from fedtutor.start import start
-from fedtutor.storage import ROOT, save_json
-from fedtutor.working import work
+from fedtutor.experiments import arenas, attack_results, commits, manifest, stale
+from fedtutor.experiments import results as evidence
+from fedtutor.experiments.rehearsal import rehearse
+from fedtutor.experiments.results import load_result, result_path, save_result
+from fedtutor.experiments.worker import work
+from fedtutor.notebook.start import start
 
 
 def spoil(path: Path, **code) -> None:
@@ -164,55 +164,55 @@ def test_run_all_plays_a_stale_result_again(tmp_path, monkeypatch):
 
 
 def test_the_queue_has_it_to_do_again(kept, tmp_path):
-    runs = [queue.Run(
+    runs = [manifest.Run(
         table="t", paper="p", tables=(), row="FedAvg", column="", recipe=recipe(), method="fedavg",
         seed=seed, value=1.0, minutes=1.0, gb=0.1, first=0.0, parts=1, number=seed,
     ) for seed in range(3)]  # fmt: skip
-    found, faults = queue.survey(runs, tmp_path)
+    found, faults = manifest.survey(runs, tmp_path)
     assert set(found) == set(kept) and not faults
-    assert set(queue.valid(found)) == {kept[0], kept[2]}
-    told = queue.overview(runs, found, tmp_path, tmp_path / "states")
+    assert set(manifest.valid(found)) == {kept[0], kept[2]}
+    told = manifest.overview(runs, found, tmp_path, tmp_path / "states")
     assert "0, 2" in told and "1 (its code has changed)" in told
-    told = queue.totals(runs, [runs[1]], tmp_path / "states", again=1)
+    told = manifest.totals(runs, [runs[1]], tmp_path / "states", again=1)
     assert "2 done, 1 open" in told and told.endswith("; 1 to do again (its code has changed)")
 
 
 def test_the_benchmark_has_it_to_do_again(tmp_path, monkeypatch):
-    left = benchmark.missing("digits-mini", folder=tmp_path, names=["solo"])
+    left = arenas.missing("digits-mini", folder=tmp_path, names=["solo"])
     asked, method, seed = left[0]
     path = result_path(asked, method, seed, folder=tmp_path)
     save_result(made(method, seed=seed, given=asked), path)
-    assert len(benchmark.missing("digits-mini", folder=tmp_path, names=["solo"])) == len(left) - 1
+    assert len(arenas.missing("digits-mini", folder=tmp_path, names=["solo"])) == len(left) - 1
     spoil(path, hash="another")
-    assert len(benchmark.missing("digits-mini", folder=tmp_path, names=["solo"])) == len(left)
+    assert len(arenas.missing("digits-mini", folder=tmp_path, names=["solo"])) == len(left)
     said = []
-    monkeypatch.setattr(benchmark, "_elsewhere", lambda context, work, *given: left)
-    benchmark.record("digits-mini", minutes=0, folder=tmp_path, say=said.append)
+    monkeypatch.setattr(arenas, "_elsewhere", lambda context, work, *given: left)
+    arenas.record("digits-mini", minutes=0, folder=tmp_path, say=said.append)
     assert said[0].endswith("1 of them again (its code has changed)")
 
 
 def test_a_failure_of_other_code_is_tried_again(tmp_path, monkeypatch):
-    asked, method, seed = benchmark.missing("digits-mini", folder=tmp_path, names=["solo"])[0]
-    entry = {"what": "diverged", "asked": benchmark._asked(asked, method),
+    asked, method, seed = arenas.missing("digits-mini", folder=tmp_path, names=["solo"])[0]
+    entry = {"what": "diverged", "asked": arenas._asked(asked, method),
              "environment": evidence.made_by(asked, method)}  # fmt: skip
-    path = benchmark._failure(asked, method, seed, tmp_path)
+    path = arenas._failure(asked, method, seed, tmp_path)
     save_json(path, entry)
-    assert benchmark._done(asked, method, seed, tmp_path)
+    assert arenas._done(asked, method, seed, tmp_path)
     entry["environment"]["code"] |= {"hash": "another"}
     save_json(path, entry)
-    assert not benchmark._done(asked, method, seed, tmp_path)
-    assert benchmark.failed(asked, method, seed, folder=tmp_path) == "diverged"
+    assert not arenas._done(asked, method, seed, tmp_path)
+    assert arenas.failed(asked, method, seed, folder=tmp_path) == "diverged"
 
 
 def test_what_notebook_07_reads_warns_once(run, tmp_path):  # noqa: F811
-    inside = benchmark.in_arena(run.recipe, "one network")
+    inside = arenas.in_arena(run.recipe, "one network")
     for seed in run.seeds:
         path = result_path(inside, "fedavg", seed, folder=tmp_path)
         save_result(made(seed=seed, given=inside), path)
         spoil(path, hash="another")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        entry = benchmark.gather(run, "one network", only=["fedavg"])["fedavg"]
+        entry = arenas.gather(run, "one network", only=["fedavg"])["fedavg"]
     assert len(said(caught)) == 1 and len(entry.results) == 2
 
 
@@ -293,17 +293,17 @@ def dirty(monkeypatch):
 RECORDERS = {
     "run": lambda folder: evidence.run(recipe(), "solo", seed=0, folder=folder),
     "queue": lambda folder: work([None], minutes=1, results=folder, kept=folder),
-    "benchmark": lambda folder: benchmark.record("digits-mini", minutes=1, folder=folder,
+    "benchmark": lambda folder: arenas.record("digits-mini", minutes=1, folder=folder,
                                                  names=["vhl"]),
     "rehearse": lambda folder: rehearse("start", names=["solo"], folder=folder),
-    "attacks": lambda folder: committed.kept("x", {}, lambda: 1 / 0, folder=folder, keep=True),
+    "attacks": lambda folder: attack_results.kept("x", {}, lambda: 1 / 0, folder=folder, keep=True),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RECORDERS)
 def test_every_command_that_records_asks_first(name, dirty, monkeypatch):
-    monkeypatch.setattr("fedtutor.working.in_order", lambda runs, kept: runs)
-    monkeypatch.setattr(benchmark, "_elsewhere", lambda *given: [(recipe(), "solo", 0)])
+    monkeypatch.setattr("fedtutor.experiments.worker.in_order", lambda runs, kept: runs)
+    monkeypatch.setattr(arenas, "_elsewhere", lambda *given: [(recipe(), "solo", 0)])
     with pytest.raises(SettingError, match=r"uncommitted changes: fedtutor/rounds\.py"):
         RECORDERS[name](ROOT / "data" / "nowhere")
     assert not (ROOT / "data" / "nowhere").exists()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fedtutor import evidence
 from fedtutor.errors import SettingError
-from fedtutor.start import Run, setting, start
+from fedtutor.experiments import results
+from fedtutor.notebook.start import Run, setting, start
 
 GIVEN = {
     "profile": "quick", "scenario": None, "seeds": [0, 1], "methods": ["solo", "fedavg"],
@@ -126,7 +126,7 @@ def seen_round(fed) -> int:
 
 
 def test_recorded_results_are_read_and_missing_ones_computed(tmp_path, monkeypatch):
-    monkeypatch.setattr(evidence, "RESULTS", tmp_path)
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
     small = {"rounds": 1, "local_epochs": 1, "scenario.private_size": 40}
     monkeypatch.setenv("FEDTUTOR_RECORD", "1")
     first = begin(seeds=[0]).recorded("solo", **small)
@@ -144,7 +144,7 @@ def test_recorded_results_are_read_and_missing_ones_computed(tmp_path, monkeypat
 
 
 def test_results_of_the_papers_profile_are_kept_in_that_profile(tmp_path, monkeypatch):
-    monkeypatch.setattr(evidence, "RESULTS", tmp_path)
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
     monkeypatch.delenv("FEDTUTOR_RECORD", raising=False)
     small = {"rounds": 1, "local_epochs": 1, "models": ["small_cnn"], "scenario.private_size": 40}
     asked = {"scenario": "digits-mini", "seeds": [1], **small}
@@ -158,7 +158,7 @@ def test_results_of_the_papers_profile_are_kept_in_that_profile(tmp_path, monkey
     assert path.parts[-3] == "paper"
     assert begin().recorded("solo", profile="paper", compute=False, **asked | {"seeds": [0]}) == []
     (read,) = begin().recorded("solo", profile="paper", compute=False, **asked | {"seeds": [0, 1]})
-    assert read == evidence.load_result(path) and read.headline == computed.headline
+    assert read == results.load_result(path) and read.headline == computed.headline
 
 
 def test_pretrained_networks_are_shared_by_the_runs_of_a_notebook():

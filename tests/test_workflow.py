@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from fedtutor import queue
-from fedtutor.evidence import load_result
-from fedtutor.storage import ROOT
+from fedtutor.engine.files import ROOT
+from fedtutor.experiments import manifest
+from fedtutor.experiments.results import load_result
 
 FOLDER = ROOT / "workflow"
 JOB = r"^(?:local)?rule run:"
@@ -47,7 +47,7 @@ def snakemake(tmp_path_factory):
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout + done.stderr
 
-    call.runs = queue.load(folder / "tiny.toml")
+    call.runs = manifest.load(folder / "tiny.toml")
     call.results = folder / "results"
     return call
 
@@ -64,7 +64,7 @@ def test_every_run_is_a_job_with_one_result(snakemake, done):
         result = load_result(run.path(snakemake.results))
         assert (result.method, result.seed) == (run.method, run.seed)
         assert result.environment["threads"] == 1
-    found, faults = queue.survey(snakemake.runs, snakemake.results)
+    found, faults = manifest.survey(snakemake.runs, snakemake.results)
     assert len(found) == 2 and not faults
 
 

@@ -8,7 +8,7 @@ studies.py     the long experiments of notebook 06, client's and attacker's side
 committed.py   what they found, kept as JSON in data/attacks
 """
 
-from .committed import kept
+from ..experiments.attack_results import kept
 from .inversion import (
     COSTS,
     Reconstruction,
@@ -38,17 +38,7 @@ from .membership import (
     spread,
     tpr_at,
 )
-from .quality import (
-    lpips,
-    lpips_missing,
-    mse,
-    nearest,
-    paired,
-    psnr,
-    qualities,
-    ssim,
-    unit,
-)
+from .quality import lpips, lpips_missing, mse, nearest, paired, psnr, qualities, ssim, unit
 from .record import (
     batch_statistics,
     before_and_after,

@@ -22,9 +22,9 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
+from ..engine.files import shown
+from ..errors import DataError
 from .cache import prepared, reading
-from .errors import DataError
-from .storage import shown
 
 BLOCK = 2**18  # bytes of images that are in memory at once beside the result
 MANY = 20_000  # JPEG images of a file that are worth keeping decoded in the cache

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-from .errors import DataError, choose, strict, whole
-from .settings import device_of
-from .storage import ROOT, shown
+from ..engine.files import ROOT, shown
+from ..errors import DataError, choose, strict, whole
+from ..settings import device_of
 
 BUNDLED = ROOT / "data" / "bundled" / "digits_mini.npz"
 NO_LABEL = -1  # label of public images: nobody may learn from it, and a loss that tries fails

@@ -21,8 +21,8 @@ import numpy as np
 from filelock import FileLock
 from torchvision.datasets.utils import download_url
 
-from .errors import DataError, StorageError
-from .storage import ROOT, shown
+from ..engine.files import ROOT, shown
+from ..errors import DataError, StorageError
 
 TIMEOUT = 30  # seconds without an answer from a server
 DAMAGED = (OSError, ValueError, EOFError, KeyError, IndexError, zipfile.BadZipFile, zlib.error,

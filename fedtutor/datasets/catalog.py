@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from torchvision import datasets as tv
 
-from . import folders, formats
+from . import arrays, folders
 
 TRAIN_TEST = ("train", "test")
 DIGITS = tuple("0123456789")
@@ -48,7 +48,7 @@ class DataSet:
 
 
 def _idx(prefix: dict[str, str]) -> Callable[[str], list[tuple]]:
-    return lambda split: [(f"{prefix[split]}-images-idx3-ubyte", formats.idx, {})]
+    return lambda split: [(f"{prefix[split]}-images-idx3-ubyte", arrays.idx, {})]
 
 
 def _idx_downloads(kind, folder: str) -> Callable[[str], list[tuple]]:
@@ -71,7 +71,7 @@ def _listed_download(kind) -> Callable[[str], list[tuple]]:
 def _cifar(kind, folder: str, labels: str) -> dict:
     def trees(split):
         names = [name for name, _ in (kind.train_list if split == "train" else kind.test_list)]
-        return [(folder, formats.cifar, {"names": names, "labels": labels})]
+        return [(folder, arrays.cifar, {"names": names, "labels": labels})]
 
     return {"trees": trees, "archives": (kind.filename,),
             "downloads": lambda split: [([kind.url], kind.filename, kind.tgz_md5)]}  # fmt: skip
@@ -113,14 +113,14 @@ SETS = {
         downloads=lambda split: [([tv.EMNIST.url], "EMNIST/raw/gzip.zip", tv.EMNIST.md5)],
     ),
     "usps": DataSet(
-        "USPS", 10, lambda split: [(USPS_FILES[split], formats.usps, {})],
+        "USPS", 10, lambda split: [(USPS_FILES[split], arrays.usps, {})],
         "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps",
         {"train": (1194, 1005, 731, 658, 652, 556, 664, 645, 542, 644),
          "test": (359, 264, 198, 166, 200, 160, 170, 147, 166, 177)},
         downloads=_listed_download(tv.USPS),
     ),
     "svhn": DataSet(
-        "SVHN", 10, lambda split: [(f"{split}_32x32.mat", formats.mat, {})],
+        "SVHN", 10, lambda split: [(f"{split}_32x32.mat", arrays.mat, {})],
         "http://ufldl.stanford.edu/housenumbers",
         {"train": (4948, 13861, 10585, 8497, 7458, 6882, 5727, 5595, 5045, 4659),
          "test": (1744, 5099, 4149, 2882, 2523, 2384, 1977, 2019, 1660, 1595)},
@@ -134,7 +134,7 @@ SETS = {
         homes=("synthetic_digits",), archives=("synthetic_digits.zip", "synthetic-digits.zip"),
     ),
     "synth_digits": DataSet(
-        "SynthDigits", 10, lambda split: [(f"synth_{split}_32x32.mat", formats.mat, {})],
+        "SynthDigits", 10, lambda split: [(f"synth_{split}_32x32.mat", arrays.mat, {})],
         "http://yaroslav.ganin.net (SynthDigits.zip)", {"train": 479400, "test": 9553},
         homes=("", "SynthDigits"), archives=("SynthDigits.zip",),
     ),
@@ -157,7 +157,7 @@ SETS = {
     ),
     "cifar10_c": DataSet(
         "CIFAR-10-C", 10,
-        lambda split: [(f"{split}.npy", formats.corrupted, {})],
+        lambda split: [(f"{split}.npy", arrays.corrupted, {})],
         "https://zenodo.org/records/2535967", {name: (5000,) * 10 for name in CORRUPTIONS},
         splits=CORRUPTIONS, homes=("CIFAR-10-C",), archives=("CIFAR-10-C.tar",),
     ),
@@ -197,7 +197,7 @@ SETS = {
         copy={"npz": "resized copy", "jpeg": "JPEG copy"},
     ),
     "femnist": DataSet(
-        "FEMNIST (LEAF), digits", 10, lambda split: [(f"data/{split}", formats.leaf, {})],
+        "FEMNIST (LEAF), digits", 10, lambda split: [(f"data/{split}", arrays.leaf, {})],
         "https://github.com/TalwalkarLab/leaf (data/femnist, preprocess.sh)", {},
     ),
     "retina": DataSet(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ..engine.files import shown
+from ..errors import DataError
+from .arrays import Pixels, decode, from_cache
 from .cache import reading
-from .errors import DataError
-from .formats import Pixels, decode, from_cache
-from .storage import shown
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff"}
 

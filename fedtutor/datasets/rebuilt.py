@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from PIL import Image
 
+from ..errors import DataError, SettingError, choose
 from . import cache
+from .bundled import Images, unread
 from .catalog import CORRUPTIONS
-from .datasets import Images, unread
-from .errors import DataError, SettingError, choose
 
 PHOTOS = ("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg")  # shipped with scikit-image
 

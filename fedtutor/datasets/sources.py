@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from PIL import Image
 
-from . import cache, formats
+from ..engine.files import shown
+from ..errors import DataError, choose
+from . import arrays, cache
+from .arrays import Pixels
+from .bundled import Images
 from .catalog import SETS, DataSet
-from .datasets import Images
-from .errors import DataError, choose
-from .formats import Pixels
-from .storage import shown
 
 _notes: ContextVar[list | None] = ContextVar("notes", default=None)  # see `noted`
 
@@ -135,8 +135,8 @@ def _find(root: Path, name: str, split: str) -> tuple[Pixels, str] | None:
     """What lies below `root`, and what is to be said about it."""
     known, own = SETS[name], root / name
     for file, reader, kind in (
-        (own / f"{split}.npz", formats.npz, "npz"),
-        (own / f"{split}_jpeg.npz", formats.jpeg_npz, "jpeg"),
+        (own / f"{split}.npz", arrays.npz, "npz"),
+        (own / f"{split}_jpeg.npz", arrays.jpeg_npz, "jpeg"),
     ):
         if file.is_file():
             return reader(file), known.copy[kind]

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import torch
 
-from .channel import SERVER
-from .errors import SettingError, StorageError
-from .kinds import is_a
+from ..channel import SERVER
+from ..errors import SettingError, StorageError
+from ..kinds import is_a
+from .files import ROOT, damaged, load_tensors, locked, save_tensors, shown
 from .optimizers import new_optimizer
-from .storage import ROOT, damaged, load_tensors, locked, save_tensors, shown
 
 PLAIN = (torch.Tensor, int, float, str, bool, type(None))
 TENSOR = "number of the tensor"  # key of the dict that stands for one inside a checkpoint

@@ -14,9 +14,9 @@ from pathlib import Path
 import torch
 from filelock import FileLock
 
-from .errors import StorageError
+from ..errors import StorageError
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def shown(path: Path) -> str:

@@ -19,15 +19,17 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from . import evidence, figures, methods, recipes, rounds, scenarios, stale
-from .claims import HOLDS, verdict
+from .. import figures, methods, rounds, scenarios
+from ..distillation import prepare
+from ..engine.files import load_json, save_json
+from ..errors import FedtutorError, SettingError, TrainingError, choose
+from ..federation import Federation
+from ..measures import inter
+from ..papers.verdicts import HOLDS, verdict
+from . import recipes, stale
+from . import results as evidence
 from .commits import require_committed
-from .distillation import prepare
-from .errors import FedtutorError, SettingError, TrainingError, choose
-from .evidence import Result
-from .federation import Federation
-from .measures import inter
-from .storage import load_json, save_json
+from .results import Result
 
 RECIPE = "benchmark"
 SEEDS = (0, 1, 2)

@@ -14,11 +14,11 @@ from inspect import signature
 from pathlib import Path
 from statistics import mean
 
+from ..attacks.membership import spread
+from ..engine.files import ROOT, shown
 from ..errors import DataError, SettingError, choose
-from ..storage import ROOT, shown
-from . import committed
-from .membership import spread
-from .studies import averages, figure_six, likelihood, many_pictures, memory, papers
+from . import attack_results
+from .attack_studies import averages, figure_six, likelihood, many_pictures, memory, papers
 
 QUEUE = ROOT / "data" / "attacks" / "queue.toml"
 KEYS = {"name": str, "like": str, "value": float, "minutes": float, "device": str, "options": dict}
@@ -72,7 +72,7 @@ def study(name: str, *, recompute: bool = False, keep: bool = False, device="cpu
     options = {**options, **changes}
     known = signature(function).parameters
     where = {k: v for k, v in {"device": device, "threads": threads}.items() if k in known}
-    return committed.kept(name, {"study": function.__name__, **options},
+    return attack_results.kept(name, {"study": function.__name__, **options},
                           lambda: function(**options, **where), recompute=recompute,
                           keep=keep)  # fmt: skip
 
@@ -106,7 +106,7 @@ def queued() -> list[dict]:
                  else f"{len(o['seeds'])} seeds")  # fmt: skip
         rows.append({"name": row["name"], "data": o.get("pool") or o["scenario"], "size": count,
                      "minutes": row["minutes"], "on": row["device"],
-                     "done": (committed.FOLDER / f"{row['name']}.json").exists()})  # fmt: skip
+                     "done": (attack_results.FOLDER / f"{row['name']}.json").exists()})  # fmt: skip
     return rows
 
 
@@ -118,7 +118,10 @@ def sizes() -> list[dict]:
     """
     rows = []
     for row in waiting():
-        if row["function"] is likelihood and (committed.FOLDER / f"{row['name']}.json").exists():
+        if (
+            row["function"] is likelihood
+            and (attack_results.FOLDER / f"{row['name']}.json").exists()
+        ):
             for name, o in ((row["like"], STUDIES[row["like"]][1]), (row["name"], row["options"])):
                 found = study(name)
                 areas = {f"AUC, {words}": spread(found[k]["auc"]) for k, words in KINDS.items()}

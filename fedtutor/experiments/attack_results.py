@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ..commits import require_committed
+from ..engine.files import ROOT, damaged, load_json, save_json, shown
 from ..errors import StorageError
-from ..storage import ROOT, damaged, load_json, save_json, shown
+from .commits import require_committed
 
 FOLDER = ROOT / "data" / "attacks"
 PARTS = {"format", "name", "setting", "environment", "cpu_seconds", "numbers"}
@@ -45,10 +45,10 @@ def kept(name: str, setting: dict, compute: Callable, *, folder: Path | None = N
 
 
 def _save(path: Path, name: str, setting: dict, numbers: dict, seconds: float) -> None:
-    from .. import evidence  # late: evidence knows methods, and attacks are below both
+    from . import results  # late: evidence knows methods, and attacks are below both
 
     value = {"format": 1, "name": name, "setting": setting,
-             "environment": evidence.environment(), "cpu_seconds": round(seconds, 1),
+             "environment": results.environment(), "cpu_seconds": round(seconds, 1),
              "numbers": numbers}  # fmt: skip
     try:
         json.dumps(value, allow_nan=False)

@@ -13,19 +13,22 @@ import numpy as np
 import torch
 from torch.nn.functional import log_softmax
 
-from .. import datasets, losses, methods, models, privacy, recipes, scenarios
-from ..benchmarks import HALF
-from ..datasets import Images
+from .. import losses, methods, models, scenarios
+from ..attacks import inversion, membership, quality, record
+from ..datasets import bundled
+from ..datasets.bundled import Images
+from ..datasets.sources import open_set
 from ..distillation import prepare
 from ..federation import Federation
 from ..measures import accuracy
 from ..methods.fedavg import FedAvg
+from ..methods.shared import privacy
 from ..randomness import generator
 from ..rounds import run
-from ..scenarios import IMAGENET, ClientData, Scenario
+from ..scenarios.base import DIGITS, IMAGENET, ClientData, Scenario
+from ..scenarios.digits import HALF
 from ..settings import Settings
-from ..sources import open_set
-from . import inversion, membership, quality, record
+from . import recipes
 
 RATES = [float(f"{10 ** (k / 8):.4g}") for k in range(-20, 1)]  # false positives of a stored curve
 OVERFIT = {"models": ["small_cnn"], "rounds": 1, "local_epochs": 12, "batch_size": 32, "lr": 0.01,
@@ -57,8 +60,8 @@ def pool_of(name: str) -> tuple[Images, tuple, tuple]:
     if name == "cifar10":
         return open_set("cifar10", "train").take(None, size=32, channels=3), *HALF
     if name == "mnist":
-        return datasets.to_rgb(datasets.pad(datasets.mnist_sample(), 32)), *IMAGENET
-    return datasets.bundled(name), *IMAGENET
+        return bundled.to_rgb(bundled.pad(bundled.mnist_sample(), 32)), *IMAGENET
+    return bundled.bundled(name), *IMAGENET
 
 
 def alone(images: Images, others: Images, norm: tuple) -> Scenario:
@@ -67,7 +70,7 @@ def alone(images: Images, others: Images, norm: tuple) -> Scenario:
     return Scenario(
         name="one client", title="one client", num_classes=10,
         clients=(ClientData("victim", "all", images),), tests={"all": others}, public=None,
-        mean=mean, std=std, stand_in=True, class_names=scenarios.DIGITS,
+        mean=mean, std=std, stand_in=True, class_names=DIGITS,
     )  # fmt: skip
 
 

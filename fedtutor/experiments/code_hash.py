@@ -23,16 +23,17 @@ from functools import partial
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-from . import methods, models, scenarios
+from .. import methods, models, scenarios
 
-PACKAGE = __package__
-HOME = Path(__file__).resolve().parent
-ROOTS = (("federation", "Federation"), ("rounds", "run"), ("evidence", "accuracies"))
+PACKAGE = __name__.partition(".")[0]
+HOME = Path(__file__).resolve().parents[1]
+ROOTS = (("federation", "Federation"), ("rounds", "run"), ("experiments.results", "accuracies"))
 # Tables of which a run uses single entries: they are not followed, the entries are.
-SETS = ("catalog", "SETS")
-TABLES = {("methods.base", "METHODS"), ("models", "MODELS"), ("scenarios", "SCENARIOS"), SETS}
+SETS = ("datasets.catalog", "SETS")
+TABLES = {("methods.base", "METHODS"), ("models.networks", "MODELS"),
+          ("scenarios.base", "SCENARIOS"), SETS}  # fmt: skip
 # These decide no number: words, files, and what a stopped run goes on from with equal bits.
-LEFT_OUT = {"errors", "storage", "cache", ("checkpoints", "Checkpoints")}
+LEFT_OUT = {"errors", "engine.files", "datasets.cache", ("engine.checkpoints", "Checkpoints")}
 SAID = {"choose", "whole", "require", "_require", "warn"}  # calls whose value nobody takes: checks
 REFUSALS = {"SettingError", "DataError", "ModelError", "StorageError"}  # no TrainingError: a client
 # that raises it may be left out, and the run goes on

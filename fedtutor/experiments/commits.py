@@ -9,9 +9,9 @@ import hashlib
 import subprocess
 from pathlib import Path
 
-from . import sources
-from .errors import SettingError
-from .storage import ROOT, load_json, shown
+from ..datasets import sources
+from ..engine.files import ROOT, load_json, shown
+from ..errors import SettingError
 
 DECIDE = ("fedtutor", "data/recipes")
 

@@ -23,11 +23,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from . import claims, evidence, methods, recipes, scenarios, sources, stale
-from .checkpoints import Checkpoints
-from .errors import DataError, FedtutorError, SettingError, StorageError, choose
+from .. import methods, scenarios
+from ..datasets import sources
+from ..engine.checkpoints import Checkpoints
+from ..engine.files import ROOT, load_json, shown
+from ..errors import DataError, FedtutorError, SettingError, StorageError, choose
+from ..papers import verdicts
+from . import recipes, results, stale
 from .recipes import Recipe
-from .storage import ROOT, load_json, shown
 
 MANIFEST = ROOT / "data" / "queue.toml"
 TABLE = {"name": str, "paper": str, "recipe": str, "rows": list, "value": float, "tables": list,
@@ -71,11 +74,11 @@ class Run:
     @property
     def cell(self) -> Path:
         """Equal for runs that differ in nothing but the seed."""
-        return evidence.result_path(self.recipe, self.method, 0, folder="")
+        return results.result_path(self.recipe, self.method, 0, folder="")
 
     def path(self, folder) -> Path:
         """Where its result lies."""
-        return evidence.result_path(self.recipe, self.method, self.seed, folder=folder)
+        return results.result_path(self.recipe, self.method, self.seed, folder=folder)
 
     def state(self, kept) -> Path:
         """The folder of its checkpoints."""
@@ -199,19 +202,19 @@ def _require_published(table: dict, row: str, column: str, where: str) -> None:
     if not table.get("tables") and not table.get("claims"):
         raise SettingError("no tables and no claims", where=where,
                            do="name what the runs are compared with")  # fmt: skip
-    known = {claim["id"] for claim in claims.claims_of(table["paper"])}
+    known = {claim["id"] for claim in verdicts.claims_of(table["paper"])}
     for claim in table.get("claims", []):
         choose(claim, known, kind="claim", where=where)
     for key in table.get("tables", []):
-        printed = claims.published_table(table["paper"], key)
+        printed = verdicts.published_table(table["paper"], key)
         choose(row, set(printed.attrs["rows"]), kind=f"row of table {key}", where=where)
-        claims.columns_of(printed, column)
+        verdicts.columns_of(printed, column)
 
 
 # --- what is done, and what can be done here
 
 
-def survey(runs: Sequence[Run], folder=evidence.RESULTS) -> tuple[dict, list[str]]:
+def survey(runs: Sequence[Run], folder=results.RESULTS) -> tuple[dict, list[str]]:
     """(path -> `Result`, faults in words): what `folder` holds of the runs.
 
     A file that is cut, altered, foreign, of other settings, or a second one of its run is named and
@@ -224,12 +227,12 @@ def survey(runs: Sequence[Run], folder=evidence.RESULTS) -> tuple[dict, list[str
         for path in sorted((folder / place).rglob("*.json")):
             name = path.relative_to(folder)
             try:
-                result = evidence.load_result(path)
+                result = results.load_result(path)
                 recipe = recipes.load(
                     result.recipe, profile=result.profile, scenario=result.scenario["name"],
                     overrides=result.overrides,
                 )  # fmt: skip
-                home = evidence.result_path(recipe, result.method, result.seed, folder=folder)
+                home = results.result_path(recipe, result.method, result.seed, folder=folder)
             except FedtutorError as error:
                 kind = "" if isinstance(error, StorageError) else "foreign: "
                 faults.append(f"{name}: {kind}{error.what}")
@@ -240,21 +243,21 @@ def survey(runs: Sequence[Run], folder=evidence.RESULTS) -> tuple[dict, list[str
             elif path in expected:
                 run = expected[path]
                 options = {"folder": folder, "warn": False}
-                if evidence.recorded(run.recipe, run.method, run.seed, **options) == result:
+                if results.recorded(run.recipe, run.method, run.seed, **options) == result:
                     found[path] = result
                 else:
                     faults.append(f"{name}: of other settings than its recipe has today")
     return found, faults
 
 
-def valid(found: dict[Path, evidence.Result]) -> dict[Path, evidence.Result]:
+def valid(found: dict[Path, results.Result]) -> dict[Path, results.Result]:
     """Those of `found` that need not be played again: their code is that of today, or unknown."""
     return {path: result for path, result in found.items() if not stale.is_stale(result)}
 
 
-def measured(runs: Sequence[Run], found: dict[Path, evidence.Result], device: str) -> list[Run]:
+def measured(runs: Sequence[Run], found: dict[Path, results.Result], device: str) -> list[Run]:
     """The runs, estimates replaced where a result from such a device is there for another seed."""
-    here, seen = evidence.environment(device)["device"], {}
+    here, seen = results.environment(device)["device"], {}
     for path, result in found.items():
         if result.environment["device"] == here:
             name = path.name.replace(f"-seed{result.seed}", "-seed0")

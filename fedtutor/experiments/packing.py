@@ -13,12 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from . import commits, scenarios, sources
-from .cache import reading
-from .errors import DataError, SettingError
-from .formats import packed
-from .queue import Run, absent
-from .storage import shown, write_atomically
+from .. import scenarios
+from ..datasets import sources
+from ..datasets.arrays import packed
+from ..datasets.cache import reading
+from ..engine.files import shown, write_atomically
+from ..errors import DataError, SettingError
+from . import commits
+from .manifest import Run, absent
 
 MB = 10**6
 

@@ -28,11 +28,11 @@ from typing import get_args, get_origin
 
 import pandas as pd
 
-from .errors import SettingError, choose
-from .methods import METHODS, make, parameters
-from .scenarios import SCENARIOS
-from .settings import FIELDS, Settings
-from .storage import ROOT, shown
+from ..engine.files import ROOT, shown
+from ..errors import SettingError, choose
+from ..methods import METHODS, make, parameters
+from ..scenarios.base import SCENARIOS
+from ..settings import FIELDS, Settings
 
 RECIPES = ROOT / "data" / "recipes"
 PROFILES = ("quick", "paper")

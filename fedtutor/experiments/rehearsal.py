@@ -25,12 +25,13 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from . import evidence, methods, recipes, rounds, scenarios
+from .. import methods, rounds, scenarios
+from ..engine.files import ROOT, damaged, load_json, save_json, shown
+from ..errors import StorageError, TrainingError, choose
+from ..federation import Federation
+from . import recipes, results
 from .commits import require_committed
-from .errors import StorageError, TrainingError, choose
-from .federation import Federation
 from .recipes import Recipe
-from .storage import ROOT, damaged, load_json, save_json, shown
 
 REHEARSALS = ROOT / "data" / "rehearsals"
 FORMAT = 1  # of the file
@@ -67,7 +68,7 @@ def rehearse(name: str, *, scenario: str | None = None, names: Sequence[str] | N
                 "method": method, "profile": profile, "reduced": reduced(full, recipe, method),
                 "networks": recipe.settings.models, "batch_size": recipe.settings.batch_size,
                 "public_batch_size": recipe.settings.public_batch_size,
-                "environment": evidence.made_by(recipe, method, device, threads),
+                "environment": results.made_by(recipe, method, device, threads),
             }  # fmt: skip
             with tempfile.TemporaryDirectory() as checkpoint:
                 row |= _played(recipe, method, checkpoint=checkpoint, **options)
@@ -150,7 +151,7 @@ def play(recipe: Recipe, method: str, number: int, *, checkpoint, weights: str |
             "number": number, "preparation": seen["preparation"], "loss": losses,
             "public_loss": public, "seconds": history["seconds"][-1],
             "cpu_seconds": seen.get("cpu_seconds"),
-            "peak_memory": evidence.peak_memory(device), "weights": fingerprint(fed),
+            "peak_memory": results.peak_memory(device), "weights": fingerprint(fed),
         },
     }  # fmt: skip
 

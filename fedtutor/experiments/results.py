@@ -26,18 +26,19 @@ import numpy as np
 import pandas as pd
 import torch
 
-from . import __version__, methods, rounds, scenarios, stale
-from .checkpoints import Checkpoints
-from .checks import CheckError, check
-from .claims import Claims, claims_of, published_table, verdict, verdicts_in
+from .. import __version__, methods, rounds, scenarios
+from ..engine.checkpoints import Checkpoints
+from ..engine.counting import Work
+from ..engine.files import ROOT, damaged, load_json, save_json, shown
+from ..errors import SettingError, StorageError, choose
+from ..federation import Federation
+from ..measures import inter, intra
+from ..notebook.check import CheckError, check
+from ..papers.verdicts import Claims, claims_of, published_table, verdict, verdicts_in
+from ..settings import Settings, device_of
+from . import stale
 from .commits import commit, git_commit, require_committed
-from .counting import Work
-from .errors import SettingError, StorageError, choose
-from .federation import Federation
-from .measures import inter, intra
 from .recipes import Recipe, scenario_options_of
-from .settings import Settings, device_of
-from .storage import ROOT, damaged, load_json, save_json, shown
 
 __all__ = [
     "RESULTS", "CheckError", "Claims", "Result", "accuracies", "check", "claims_of", "environment",

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from ..engine.files import ROOT, load_json, shown
+from ..errors import SettingError, StorageError
 from . import code_hash
-from .errors import SettingError, StorageError
-from .storage import ROOT, load_json, shown
 
 CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
 RESULTS = ROOT / "data" / "results"

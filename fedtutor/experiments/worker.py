@@ -14,12 +14,12 @@ from pathlib import Path
 
 import torch
 
-from . import evidence
-from .checkpoints import Checkpoints
+from ..engine.checkpoints import Checkpoints
+from ..engine.files import save_json
+from ..errors import FedtutorError
+from . import results as evidence
 from .commits import require_committed
-from .errors import FedtutorError
-from .queue import Run, absent, in_order
-from .storage import save_json
+from .manifest import Run, absent, in_order
 
 LIMIT = 48 * 10**6  # bytes of tensors in a file of a checkpoint: with all else under 50 MB
 START = 20  # seconds that a process takes until its run begins

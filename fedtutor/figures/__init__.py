@@ -56,15 +56,7 @@ from .images import class_histogram, contact_sheet, embed, tsne, tsne_panels
 from .output import MEASURED_TABLE, show, to_png
 from .privacy import against_accuracy, roc
 from .ranks import ranks
-from .words import (
-    ACCURACY,
-    DISPLAY,
-    IN_A_SENTENCE,
-    display_name,
-    finding,
-    human_bytes,
-    percent,
-)
+from .words import ACCURACY, DISPLAY, IN_A_SENTENCE, display_name, finding, human_bytes, percent
 
 __all__ = [
     "ACCURACY", "BLACK", "BLUE", "BROWN", "CLASS_COLORS", "DISPLAY", "DPI", "GRAY", "GREEN",

@@ -6,18 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from .drawing import (
-    BLUE,
-    CLASS_COLORS,
-    HALO,
-    HEIGHT,
-    QUIET,
-    SKY,
-    WIDTH,
-    canvas,
-    caption,
-    style,
-)
+from .drawing import BLUE, CLASS_COLORS, HALO, HEIGHT, QUIET, SKY, WIDTH, canvas, caption, style
 from .inputs import mapping, numbers, require, same
 
 

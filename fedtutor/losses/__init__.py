@@ -29,12 +29,7 @@ from .averaging import (
     server_momentum,
     tempered_distillation,
 )
-from .basic import (
-    cross_entropy,
-    distillation,
-    proximal_term,
-    score_distillation,
-)
+from .basic import cross_entropy, distillation, proximal_term, score_distillation
 from .fccl import (
     collaborative_loss,
     cross_correlation,

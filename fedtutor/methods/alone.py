@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import torch
 
-from ..datasets import Images
+from ..datasets.bundled import Images
 from .base import Method, register
-from .pretraining import pretrain
+from .shared.pretraining import pretrain
 
 
 @register("solo")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from .. import losses
 from ..errors import SettingError, choose
 from .base import register
-from .public import PublicMethod, frozen, teacher_logits
+from .shared.public import PublicMethod, frozen, teacher_logits
 
 CORRELATIONS = {"paper": losses.cross_correlation, "code": losses.cross_correlation_code}
 TEACHERS = {  # name: networks that teach

@@ -18,7 +18,7 @@ from ..errors import SettingError, choose
 from ..rounds import batches
 from .base import register
 from .fccl import FCCL
-from .public import exchange_mean, teacher_logits
+from .shared.public import exchange_mean, teacher_logits
 
 NON_TARGET = {  # name: loss on the teacher's logits, and the power of tau that multiplies it
     "printed": (losses.non_target_distillation, 0),  # Eq. 13

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from .. import losses
 from ..errors import SettingError, choose
 from .base import Method, register
-from .class_means import global_means, keep_means
-from .prototypes import WEIGHTING, class_counts, own_prototypes
+from .shared.class_means import global_means, keep_means
+from .shared.prototypes import WEIGHTING, class_counts, own_prototypes
 
 LOSSES = {
     "cross-entropy": "softmax outputs are averaged, and are soft labels (the original)",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from .. import losses
 from .base import register
-from .received import KeepsReceived, features_of
+from .shared.received import KeepsReceived, features_of
 
 
 @register("feature-distillation")

@@ -16,8 +16,8 @@ from .. import losses
 from ..errors import SettingError, choose
 from .base import register
 from .fedavg import FedAvg
-from .prototypes import own_prototypes
-from .public import frozen, teacher_logits
+from .shared.prototypes import own_prototypes
+from .shared.public import frozen, teacher_logits
 
 TEACHERS = {
     "refined": "the teacher's logits times similarity scores (Eq. 10)",

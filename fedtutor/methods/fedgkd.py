@@ -11,7 +11,7 @@ from .. import losses
 from ..errors import SettingError
 from .base import register
 from .fedavg import FedAvg, average
-from .public import frozen, teacher_logits
+from .shared.public import frozen, teacher_logits
 
 
 @register("fedgkd")

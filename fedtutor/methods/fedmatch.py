@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .. import losses
 from .base import register
-from .public import PublicMethod
+from .shared.public import PublicMethod
 
 
 @register("fedmatch")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..losses import logit_l1
 from .base import register
-from .public import PublicMethod
+from .shared.public import PublicMethod
 
 
 @register("fedmd")

@@ -11,7 +11,7 @@ from ..errors import SettingError, choose
 from ..losses import cross_entropy, prototype_contrastive
 from .base import register
 from .fedavg import FedAvg
-from .prototypes import WEIGHTING, collect, distribute
+from .shared.prototypes import WEIGHTING, collect, distribute
 
 
 @register("fedproc")

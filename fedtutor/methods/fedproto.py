@@ -12,7 +12,7 @@ from ..errors import choose
 from ..losses import cross_entropy, prototype_distance
 from .base import register
 from .fedavg import FedAvg
-from .prototypes import WEIGHTING, collect, distribute, require_equal_features
+from .shared.prototypes import WEIGHTING, collect, distribute, require_equal_features
 
 
 @register("fedproto")

@@ -11,7 +11,7 @@ from ..errors import SettingError, choose
 from ..losses import continuous_restriction, restricted_cross_entropy, restriction
 from .base import register
 from .fedavg import FedAvg
-from .prototypes import class_counts
+from .shared.prototypes import class_counts
 
 SCALES = {"binary": restriction, "continuous": continuous_restriction}
 

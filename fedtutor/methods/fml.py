@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..losses import mutual_loss
 from .base import Method, register
 from .fedavg import average
-from .pretraining import pretrain
+from .shared.pretraining import pretrain
 
 
 @register("fml")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..losses import logit_mse
 from .base import register
-from .public import PublicMethod
+from .shared.public import PublicMethod
 
 
 @register("kd")

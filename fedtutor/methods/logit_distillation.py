@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from .. import losses
 from ..errors import SettingError
 from .base import register
-from .public import teacher_logits
-from .received import KeepsReceived
+from .shared.public import teacher_logits
+from .shared.received import KeepsReceived
 
 
 @register("logit-distillation")

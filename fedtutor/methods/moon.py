@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from .. import losses
 from ..errors import SettingError
 from .base import register
-from .public import frozen
-from .received import KeepsReceived, features_of
+from .shared.public import frozen
+from .shared.received import KeepsReceived, features_of
 
 
 @register("moon")

@@ -13,7 +13,7 @@ from ..errors import SettingError
 from ..losses import mean_scores, score_distillation
 from .base import register
 from .fedavg import average
-from .public import PublicMethod
+from .shared.public import PublicMethod
 
 
 @register("rcfl")

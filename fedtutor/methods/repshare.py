@@ -16,11 +16,11 @@ from torch import Tensor
 from .. import losses
 from ..channel import SERVER
 from ..errors import SettingError, choose
-from ..privacy import epsilon, private_class_means
 from ..randomness import generator, on_device
 from .base import Method, register
-from .class_means import global_means, keep_means
-from .prototypes import WEIGHTING, require_equal_features
+from .shared.class_means import global_means, keep_means
+from .shared.privacy import epsilon, private_class_means
+from .shared.prototypes import WEIGHTING, require_equal_features
 
 READINGS = {  # name: L_KD, L_disc
     "paper": (losses.representation_distance, losses.discriminator_loss),

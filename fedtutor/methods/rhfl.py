@@ -12,7 +12,7 @@ import torch
 
 from .. import losses
 from .base import register
-from .public import PublicMethod
+from .shared.public import PublicMethod
 
 
 @register("rhfl")

@@ -10,8 +10,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from .errors import ModelError
-from .kinds import is_a
+from ..errors import ModelError
+from ..kinds import is_a
 
 # Layers whose `reset_parameters` draws nothing: it sets constants.
 CONSTANT = (nn.BatchNorm1d, nn.BatchNorm2d, nn.GroupNorm, nn.LayerNorm, nn.PReLU)
@@ -64,11 +64,11 @@ def _drawn_by_itself(name: str, layer: nn.Module, generator: torch.Generator) ->
 
 
 FOREIGN = {  # layer of PyTorch that draws from torch's global generator -> what to take instead
-    nn.modules.dropout._DropoutNd: "fedtutor.layers.Dropout, or DropConnect for whole images",
+    nn.modules.dropout._DropoutNd: "fedtutor.models.layers.Dropout, or DropConnect for images",
     nn.RReLU: "nn.LeakyReLU, whose slope is not random",
     nn.FractionalMaxPool2d: "nn.MaxPool2d",
     nn.FractionalMaxPool3d: "nn.MaxPool3d",
-    (nn.MultiheadAttention, nn.RNNBase): "dropout=0, and fedtutor.layers.Dropout behind it",
+    (nn.MultiheadAttention, nn.RNNBase): "dropout=0, and fedtutor.models.layers.Dropout behind it",
 }
 
 

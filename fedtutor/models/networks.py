@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .counting import passed
-from .errors import FedtutorError, ModelError, choose, strict, whole
+from ..engine.counting import passed
+from ..errors import FedtutorError, ModelError, choose, strict, whole
 from .layers import (
     Branches,
     DropConnect,
@@ -216,7 +216,7 @@ class _NoGlobalChance(TorchDispatchMode):
         if drawn:
             raise ModelError(
                 f"{func.overloadpacket.__name__} draws from torch's global random numbers",
-                where=self.where, do="take fedtutor.layers.Dropout, or draw from a generator",
+                where=self.where, do="take the Dropout of fedtutor.models.layers, or draw",
             )  # fmt: skip
         return func(*args, **kwargs)
 

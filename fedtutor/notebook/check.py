@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from .errors import FedtutorError, SettingError
+from ..errors import FedtutorError, SettingError
 
 
 class CheckError(FedtutorError, AssertionError):

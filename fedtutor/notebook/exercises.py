@@ -22,8 +22,8 @@ from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
-from .errors import SettingError, StorageError
-from .storage import shown, write_atomically
+from ..engine.files import shown, write_atomically
+from ..errors import SettingError, StorageError
 
 EXERCISES, SUMMARY = "## Exercises", "## Summary"
 BEGIN, END, STUB = "# solution", "# end", "...  # your code here"

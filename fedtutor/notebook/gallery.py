@@ -12,10 +12,10 @@ import torch
 from matplotlib.figure import Figure
 from torch.nn import functional as F
 
-from . import figures
-from .figures.drawing import BLUE, GREEN, VERMILION, canvas, caption, style
-from .measures import median_distance, mmd
-from .randomness import generator
+from .. import figures
+from ..figures.drawing import BLUE, GREEN, VERMILION, canvas, caption, style
+from ..measures import median_distance, mmd
+from ..randomness import generator
 
 ROWS = 12  # domains or clients that one figure shows at most
 

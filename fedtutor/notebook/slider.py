@@ -16,8 +16,8 @@ notebooks, their pages and their validation hold no widget.
 import os
 from collections.abc import Callable, Sequence
 
-from . import figures
-from .errors import SettingError
+from .. import figures
+from ..errors import SettingError
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 

@@ -20,10 +20,12 @@ import pandas as pd
 import torch
 import torchvision
 
-from . import __version__, commits, evidence, figures, methods, recipes, scenarios, stale
-from .errors import SettingError, choose
-from .federation import Federation
-from .settings import device_of
+from .. import __version__, figures, methods, scenarios
+from ..errors import SettingError, choose
+from ..experiments import commits, recipes, stale
+from ..experiments import results as evidence
+from ..federation import Federation
+from ..settings import device_of
 
 NAMES = ("profile", "scenario", "seeds", "methods", "device", "overrides")
 AS_JSON = {"seeds": '-p seeds "[0, 1, 2]"', "methods": """-p methods '["solo", "fedavg"]'""",

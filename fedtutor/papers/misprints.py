@@ -4,15 +4,15 @@ import statistics
 
 import pandas as pd
 
-from . import claims
-from .ledger import tables
-from .storage import load_json
+from ..engine.files import load_json
+from ..report.ledger import tables
+from . import verdicts
 
 
 def misprints() -> pd.DataFrame:
     """The known misprints: paper | table | row | column | printed | likely | why."""
     lines = []
-    for paper, content in load_json(claims.PUBLISHED / "tables.json").items():
+    for paper, content in load_json(verdicts.PUBLISHED / "tables.json").items():
         for key, table in content.items():
             for row in table["rows"]:
                 for note in row.get("note", []):
@@ -32,7 +32,7 @@ def recomputed() -> pd.DataFrame:
     """
     lines = []
     for paper, key in tables():
-        table = load_json(claims.PUBLISHED / "tables.json")[paper][key]
+        table = load_json(verdicts.PUBLISHED / "tables.json")[paper][key]
         rows, columns = table["rows"], table["columns"]
         unit = 0.1 if paper == "FedLGD" else 0.01
         for row in rows:

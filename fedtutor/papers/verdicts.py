@@ -12,8 +12,8 @@ from math import floor, isfinite, log10
 
 import pandas as pd
 
-from .errors import SettingError, StorageError, choose
-from .storage import ROOT, load_json
+from ..engine.files import ROOT, load_json
+from ..errors import SettingError, StorageError, choose
 
 PUBLISHED = ROOT / "data" / "published"
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"

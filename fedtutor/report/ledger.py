@@ -13,21 +13,21 @@ from pathlib import Path
 
 import pandas as pd
 
-from . import claims
-from .errors import SettingError, StorageError
-from .storage import ROOT, load_json, shown
+from ..engine.files import ROOT, load_json, shown
+from ..errors import SettingError, StorageError
+from ..papers import verdicts
 
 OWNERS = ROOT / "data" / "owners.toml"
 NOTEBOOKS = ROOT / "notebooks"
 PAPERS = ("FCCL", "FCCL+", "FedCSD", "RepShare", "FedLGD")
 OURS, OPEN = "ours", "open"
-VERDICTS = (claims.HOLDS, "consistent with", claims.FAILS, "inconsistent with", claims.UNDECIDED,
-            claims.NOT_TESTABLE, OPEN)  # fmt: skip
+VERDICTS = (verdicts.HOLDS, "consistent with", verdicts.FAILS, "inconsistent with",
+            verdicts.UNDECIDED, verdicts.NOT_TESTABLE, OPEN)  # fmt: skip
 
 
 def tables() -> list[tuple[str, str]]:
     """(paper, key) of every printed table."""
-    known = load_json(claims.PUBLISHED / "tables.json")
+    known = load_json(verdicts.PUBLISHED / "tables.json")
     return [(paper, key) for paper in PAPERS for key in known[paper]]
 
 
@@ -49,7 +49,7 @@ def read(folder: Path = NOTEBOOKS) -> pd.DataFrame:
             said[row["id"]] = {**row, "notebook": path.stem.partition("_")[0]}
     nothing = {"measured": "", "verdict": OPEN, "setting": ""}
     for paper in PAPERS:
-        for claim in claims.claims_of(paper):
+        for claim in verdicts.claims_of(paper):
             found = said.pop(claim["id"], {**nothing, "notebook": owners()["claims"][claim["id"]]})
             lines[claim["id"]] = {
                 "paper": paper, "claim": claim["statement"], "where": claim["where"],
@@ -104,7 +104,7 @@ class _Rows(HTMLParser):
 
 def kind(verdict: str) -> str:
     """A verdict without what follows it, such as the data set that is absent."""
-    return claims.NOT_TESTABLE if verdict.startswith(claims.NOT_TESTABLE) else verdict
+    return verdicts.NOT_TESTABLE if verdict.startswith(verdicts.NOT_TESTABLE) else verdict
 
 
 def counts(book: pd.DataFrame) -> pd.DataFrame:
@@ -126,7 +126,7 @@ def owners(path: Path = OWNERS) -> dict[str, dict]:
     Raises `SettingError` for what is owned twice or unknown, and for what nobody owns.
     """
     given = tomllib.loads(Path(path).read_text(encoding="utf-8"))["notebook"]
-    known = {"tables": tables(), "claims": [c["id"] for p in PAPERS for c in claims.claims_of(p)]}
+    known = {"tables": tables(), "claims": [c["id"] for p in PAPERS for c in verdicts.claims_of(p)]}
     found = {"tables": {}, "claims": {}}
     for notebook, part in given.items():
         mine = {"tables": [tuple(name.split(" ", 1)) for name in part.get("tables", [])],

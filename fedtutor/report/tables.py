@@ -18,12 +18,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from . import claims, evidence, ledger, queue, recipes
-from .errors import SettingError, StorageError
+from ..engine.files import ROOT, load_json, shown, write_atomically
+from ..errors import SettingError, StorageError
+from ..experiments import manifest, recipes, results
+from ..experiments.manifest import Run
+from ..measures import inter, intra
+from ..papers import verdicts
+from . import ledger
 from .ledger import not_accuracy, owners, tables
-from .measures import inter, intra
-from .queue import Run
-from .storage import ROOT, load_json, shown, write_atomically
 
 MEASURED = ROOT / "data" / "measured.toml"
 PAPER, STAND_IN, REDUCED, OPEN = "paper", "stand-in", "reduced", "not yet"
@@ -113,11 +115,11 @@ class Report:
 
     def differences(self, paper: str, key: str) -> list[tuple[str, str]]:
         """(line of a manifest, what differs) for all that measured something of this table."""
-        claims.require_table(paper, key, where="report")
+        verdicts.require_table(paper, key, where="report")
         said, planned = {}, {}
         mine = [run for run in self.runs if run.paper == paper and key in run.tables]
         for run in mine:  # the paper's own data count more
-            if run.manifest == queue.MANIFEST:
+            if run.manifest == manifest.MANIFEST:
                 place = (run.row, run.column, run.method)
                 if place not in planned or not run.instead_of:
                     planned[place] = run
@@ -133,7 +135,7 @@ class Report:
 
     def _of(self, paper: str, key: str) -> pd.DataFrame:
         """The cells of one printed table; raises `SettingError` where there is none."""
-        claims.require_table(paper, key, where="report")
+        verdicts.require_table(paper, key, where="report")
         return self.cells[(self.cells["paper"] == paper) & (self.cells["table"] == key)]
 
     def coverage(self, book: pd.DataFrame) -> pd.DataFrame:
@@ -168,13 +170,13 @@ class Block:
     command: str  # computes all of it; `Report.table` has the command of each cell
 
 
-def build(folder=evidence.RESULTS, manifests: Sequence[Path] = (queue.MANIFEST, MEASURED)):
+def build(folder=results.RESULTS, manifests: Sequence[Path] = (manifest.MANIFEST, MEASURED)):
     """The `Report` of a folder of results; raises `SettingError` where there is no such folder."""
     if not Path(folder).is_dir():
         raise SettingError("there is no folder of results", where=shown(folder),
                            do="check the path after --results")  # fmt: skip
-    runs = tuple(run for path in manifests for run in queue.load(path))
-    found, faults = queue.survey(runs, folder)
+    runs = tuple(run for path in manifests for run in manifest.load(path))
+    found, faults = manifest.survey(runs, folder)
     return Report(runs, found, tuple(dict.fromkeys(faults)), Path(folder))
 
 
@@ -185,8 +187,8 @@ def printed_cells(paper: str, key: str) -> list[tuple[str, str, float, float]]:
     """(row, column, printed, likely) of every accuracy in a table; likely: a misprint mended."""
     if (paper, key) in not_accuracy():
         return []
-    frame = claims.published_table(paper, key)
-    raw = load_json(claims.PUBLISHED / "tables.json")[paper][key]["rows"]
+    frame = verdicts.published_table(paper, key)
+    raw = load_json(verdicts.PUBLISHED / "tables.json")[paper][key]["rows"]
     cells = []
     for name, row in zip(frame.attrs["rows"], raw, strict=True):
         likely = {n["column"]: n["likely"] for n in row.get("note", []) if n.get("likely")}
@@ -197,7 +199,7 @@ def printed_cells(paper: str, key: str) -> list[tuple[str, str, float, float]]:
     return cells
 
 
-def accuracy(result: evidence.Result, domain: str = "", *, elsewhere: bool = False, last: int = 1,
+def accuracy(result: results.Result, domain: str = "", *, elsewhere: bool = False, last: int = 1,
              before: bool = False) -> float | None:  # fmt: skip
     """Mean accuracy of the clients of a domain (of all, if none is named), in percent.
 
@@ -241,8 +243,8 @@ def _cells(report: Report, runs: Sequence[Run], key: str) -> list[dict]:
     """The lines of one row and column of a manifest, whose runs differ in the seed alone."""
     run, lines = runs[0], []
     done = [(r.seed, report.found[p]) for r in runs if (p := r.path(report.folder)) in report.found]
-    frame = claims.published_table(run.paper, key)
-    columns = claims.columns_of(frame, run.column)
+    frame = verdicts.published_table(run.paper, key)
+    columns = verdicts.columns_of(frame, run.column)
     for row, column, printed, likely in printed_cells(run.paper, key):
         if row != run.row or column not in columns:
             continue
@@ -266,7 +268,7 @@ def _cells(report: Report, runs: Sequence[Run], key: str) -> list[dict]:
     return lines
 
 
-def _setting(run: Run, done: Sequence[evidence.Result]) -> str:
+def _setting(run: Run, done: Sequence[results.Result]) -> str:
     if not done:
         return OPEN
     if run.recipe.profile != "paper":
@@ -294,8 +296,8 @@ def beside(values: Sequence[float], printed: float) -> str:
     """Whether measured values lie above or below a printed one, by the rule of all claims."""
     if len(values) < 2:
         return ONE
-    said = claims.verdict([value - printed for value in values], +1)
-    return {claims.HOLDS: ABOVE, claims.FAILS: BELOW}.get(said, EQUAL)
+    said = verdicts.verdict([value - printed for value in values], +1)
+    return {verdicts.HOLDS: ABOVE, verdicts.FAILS: BELOW}.get(said, EQUAL)
 
 
 def spread(values: Sequence[float]) -> str:
@@ -347,12 +349,12 @@ def command(run: Run, *, again: bool) -> str:
     """What computes the cell of this run: all its seeds, into a folder of its own if `again`."""
     part = run.name.removesuffix(f" {run.seed}")
     words = ["python -m fedtutor queue run", f'--only "{part}"']
-    if run.manifest != queue.MANIFEST:
+    if run.manifest != manifest.MANIFEST:
         words.append(f"--manifest {shown(run.manifest)}")
     return " ".join([*words, *(["--results build/again"] if again else [])])
 
 
-def machine(done: Sequence[evidence.Result]) -> str:
+def machine(done: Sequence[results.Result]) -> str:
     """Devices and commits of results; a + marks code or recipes that differed from the commit."""
     said = []
     for r in done:

@@ -19,19 +19,12 @@ from inspect import Parameter, signature
 import numpy as np
 import torch
 
-from . import datasets
-from .channel import SERVER
-from .datasets import Images
-from .errors import DataError, SettingError, choose, strict
-from .kinds import is_a, is_known, words_of
-from .partitions import (
-    balanced_order,
-    deal,
-    dirichlet_partition,
-    iid_partition,
-    split_words,
-    whole,
-)
+from ..channel import SERVER
+from ..datasets import bundled
+from ..datasets.bundled import Images
+from ..errors import DataError, SettingError, choose, strict
+from ..kinds import is_a, is_known, words_of
+from .partitions import balanced_order, deal, dirichlet_partition, iid_partition, split_words, whole
 
 __all__ = [
     "SCENARIOS", "ClientData", "Scenario", "balanced_order", "build", "dirichlet_partition",
@@ -251,7 +244,7 @@ def _require_images(value, where: str) -> None:
     if not isinstance(value, Images):
         raise DataError(
             f"the images are {_short(value)}", where=where,
-            do="give fedtutor.datasets.Images; from_arrays makes them from numpy arrays, and the "
+            do="give fedtutor.datasets.bundled.Images; from_arrays makes them from numpy arrays, and the "
             "images of a torch Dataset have to be stacked first",
         )  # fmt: skip
 
@@ -307,7 +300,7 @@ def register(name: str):
 
 
 def _is_ours(builder) -> bool:
-    return getattr(builder, "__module__", "").partition(".")[0] == __package__
+    return getattr(builder, "__module__", "").partition(".")[0] == __name__.partition(".")[0]
 
 
 @register("digits-mini")
@@ -321,10 +314,10 @@ def digits_mini(*, private_size: int = 320, split_seed: int = 0) -> Scenario:
     whole("private_size", private_size, 1, "digits-mini")
     whole("split_seed", split_seed, 0, "digits-mini")
     domains = {
-        "mnist": datasets.to_rgb(datasets.pad(datasets.mnist_sample(), 32)),
-        "optical": datasets.to_rgb(datasets.enlarge(datasets.optical_digits(), 4)),
-        "street": datasets.bundled("street"),
-        "synthetic": datasets.bundled("synthetic"),
+        "mnist": bundled.to_rgb(bundled.pad(bundled.mnist_sample(), 32)),
+        "optical": bundled.to_rgb(bundled.enlarge(bundled.optical_digits(), 4)),
+        "street": bundled.bundled("street"),
+        "synthetic": bundled.bundled("synthetic"),
     }
     tests, clients = {}, []
     for name, images in domains.items():
@@ -333,7 +326,7 @@ def digits_mini(*, private_size: int = 320, split_seed: int = 0) -> Scenario:
         clients.append(ClientData(name, name, first(rest, private_size)))
     return Scenario(
         name="digits-mini", title="bundled stand-in: two real, two rendered digit sets",
-        num_classes=10, clients=tuple(clients), tests=tests, public=datasets.bundled("public"),
+        num_classes=10, clients=tuple(clients), tests=tests, public=bundled.bundled("public"),
         mean=IMAGENET[0], std=IMAGENET[1], stand_in=True, class_names=DIGITS,
     )  # fmt: skip
 
@@ -350,7 +343,7 @@ def mnist_mini(*, num_clients: int = 10, partition: str = "iid", beta: float = 0
     where = "mnist-mini"
     whole("private_size", private_size, 1, where)
     whole("split_seed", split_seed, 0, where)
-    images, rng = datasets.mnist_sample(), np.random.default_rng([split_seed])
+    images, rng = bundled.mnist_sample(), np.random.default_rng([split_seed])
     order = balanced_order(images.y, rng)
     test, private = images[order[:1000]], first(images[order[1000:]], private_size)
     parts = deal(partition, private.y, num_clients, rng, beta=beta, min_per_client=min_per_client)
@@ -390,7 +383,3 @@ def build(name: str, **options) -> Scenario:
         raise SettingError(f"{name!r} returned {_short(scenario)}", where=where,
                            do="return a Scenario from the registered function")  # fmt: skip
     return scenario
-
-
-# The papers' scenarios enter themselves in SCENARIOS.
-from . import benchmarks, benchmarks_photos  # noqa: E402, F401

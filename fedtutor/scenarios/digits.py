@@ -12,12 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from . import catalog, datasets, rebuilt
-from .datasets import NO_LABEL, Images
-from .errors import DataError, SettingError, choose
+from ..datasets import bundled, catalog, rebuilt
+from ..datasets.bundled import NO_LABEL, Images
+from ..datasets.sources import Source, open_set
+from ..errors import DataError, SettingError, choose
+from .base import DIGITS, IMAGENET, MNIST, ClientData, Scenario, register
 from .partitions import balanced_order, deal, split_words, whole
-from .scenarios import DIGITS, IMAGENET, MNIST, ClientData, Scenario, register
-from .sources import Source, open_set
 
 HALF = ((0.5,) * 3, (0.5,) * 3)  # FedLGD's code
 NORMS = {"mnist": MNIST, "half": ((0.5,), (0.5,)), "none": ((0.0,), (1.0,))}  # mean, deviation
@@ -244,7 +244,7 @@ def _some(source, count: int, seed: int) -> torch.Tensor:
 
 def _rendered(seed: int) -> tuple[Images, Images]:
     """The bundled synthetic digits as (private, test), as in `digits-mini`."""
-    images = datasets.bundled("synthetic")
+    images = bundled.bundled("synthetic")
     order = balanced_order(images.y, np.random.default_rng([seed, 3]))
     return images[order[500:]], images[order[:500]]
 
@@ -252,7 +252,7 @@ def _rendered(seed: int) -> tuple[Images, Images]:
 def _taken(source, index, size: int, channels: int = 3) -> Images:
     if isinstance(source, Source):
         return source.take(index, size=size, channels=channels)
-    return datasets.resize(source if index is None else source[index], size)
+    return bundled.resize(source if index is None else source[index], size)
 
 
 def _domains(name: str, title: str, domains: dict, sizes: dict, *, size: int, public=("none", 1),

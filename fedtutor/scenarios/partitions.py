@@ -9,7 +9,7 @@ import math
 import numpy as np
 import torch
 
-from .errors import SettingError, choose, whole
+from ..errors import SettingError, choose, whole
 
 TRIES = 1000  # draws of a Dirichlet split before it is given up
 PARTITIONS = ("iid", "dirichlet")

@@ -8,12 +8,12 @@ keeps test images apart; `split="leaky"` does what the code does, to measure wha
 import numpy as np
 import torch
 
-from . import catalog
-from .benchmarks import HALF, public_images, titled
-from .errors import DataError, choose
+from ..datasets import catalog
+from ..datasets.sources import open_set
+from ..errors import DataError, choose
+from .base import IMAGENET, ClientData, Scenario, register
+from .digits import HALF, public_images, titled
 from .partitions import whole
-from .scenarios import IMAGENET, ClientData, Scenario, register
-from .sources import open_set
 
 OFFICE_HOME = {"art": 1400, "clipart": 2000, "product": 2500, "real_world": 2000}  # FCCL+ Table V
 RETINA_TESTS = {"drishti": 19, "acrima": 50, "rim": 100, "refuge": 200}

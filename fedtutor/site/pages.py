@@ -24,8 +24,8 @@ from pygments.lexers import TextLexer, get_lexer_for_filename
 from pygments.util import ClassNotFound
 from traitlets.config import Config
 
+from ..engine.files import ROOT, write_atomically
 from .mathml import mathml
-from .storage import ROOT, write_atomically
 
 TEMPLATES = Path(__file__).parent / "templates"
 CLAIM = "Federated learning under heterogeneity: five papers to understand and to check."

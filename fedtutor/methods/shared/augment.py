@@ -23,7 +23,7 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional as F
 
-from .errors import DataError, choose
+from ...errors import DataError, choose
 
 GRAY = (0.2989, 0.587, 0.114)  # luminance of red, green, blue, as in torchvision
 

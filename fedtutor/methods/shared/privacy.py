@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from .errors import ModelError, SettingError
+from ...errors import ModelError, SettingError
 
 
 def clipped(h: Tensor, clip: float) -> Tensor:

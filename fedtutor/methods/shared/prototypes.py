@@ -9,8 +9,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .. import losses
-from ..errors import ModelError
+from ... import losses
+from ...errors import ModelError
 
 WEIGHTING = ("samples", "uniform")
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..augment import KINDS, augment
-from ..channel import SERVER
-from ..errors import SettingError, TrainingError, choose
-from ..randomness import generator
-from .base import Method
-from .fedavg import average, require_equal_networks
+from ...channel import SERVER
+from ...errors import SettingError, TrainingError, choose
+from ...randomness import generator
+from ..base import Method
+from ..fedavg import average, require_equal_networks
+from .augment import KINDS, augment
 from .pretraining import pretrain
 
 OPTIMIZERS = {

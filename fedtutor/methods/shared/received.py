@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from .fedavg import FedAvg
+from ..fedavg import FedAvg
 from .public import frozen
 
 

@@ -1,0 +1,1 @@
+"""How a run is carried out: optimizers, checkpoints, files, and counting of work."""

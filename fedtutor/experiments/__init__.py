@@ -1,0 +1,1 @@
+"""What was run, with which settings and code, and what came out."""

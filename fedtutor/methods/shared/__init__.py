@@ -1,0 +1,1 @@
+"""What several methods use and no method is."""

@@ -1,0 +1,13 @@
+"""Networks that a client may hold, and the layers that they are made of."""
+
+from .networks import (
+    MODELS,
+    Architecture,
+    Network,
+    build,
+    layers_of,
+    register,
+    use_generator,
+)
+
+__all__ = ["MODELS", "Architecture", "Network", "build", "layers_of", "register", "use_generator"]

@@ -1,0 +1,1 @@
+"""Executed notebooks as pages."""
