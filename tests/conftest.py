@@ -9,11 +9,11 @@ from torch import nn
 from fedtutor import models
 from fedtutor.datasets.bundled import Images
 from fedtutor.federation import Federation
-from fedtutor.methods import make
+from fedtutor.methods import METHODS, make
 from fedtutor.models.layers import Dropout
 from fedtutor.models.networks import Architecture
 from fedtutor.rounds import run
-from fedtutor.scenarios.base import ClientData, Scenario
+from fedtutor.scenarios.base import SCENARIOS, ClientData, Scenario
 from fedtutor.settings import Settings
 
 
@@ -38,6 +38,17 @@ NETWORKS = {
 def small_networks(monkeypatch):
     for name, network in NETWORKS.items():
         monkeypatch.setitem(models.MODELS, name, network)
+
+
+@pytest.fixture
+def own_tables():
+    """What a test registers is gone after it."""
+    tables = (METHODS, models.MODELS, SCENARIOS)
+    before = [dict(table) for table in tables]
+    yield
+    for table, kept in zip(tables, before, strict=True):
+        table.clear()
+        table.update(kept)
 
 
 def images(count: int, *, seed: int, classes: int = 3, size: int = 4) -> Images:

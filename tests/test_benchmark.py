@@ -20,12 +20,9 @@ SMALL = {"rounds": 2, "local_epochs": 1, "eval_every": 2, "models": ["linear"], 
 
 
 @pytest.fixture
-def own(monkeypatch):
+def own(own_tables):
     """A table of methods that a test may add to."""
-    monkeypatch.setattr("fedtutor.methods.base.METHODS", table := dict(methods.METHODS))
-    for module in (methods, arenas.methods):
-        monkeypatch.setattr(module, "METHODS", table)
-    return table
+    return methods.METHODS
 
 
 @pytest.fixture

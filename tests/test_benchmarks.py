@@ -325,7 +325,6 @@ def test_more_than_there_is(data):
         build("mnist", private_size=40, num_clients=2, partition="dirichlet", beta=0)
 
 
-def test_registering_another(monkeypatch):
-    monkeypatch.setattr(scenarios, "SCENARIOS", dict(SCENARIOS))
+def test_registering_another(own_tables):
     scenarios.register("mine")(SCENARIOS["mnist-mini"])
     assert scenarios.build("mine", num_clients=3).name == "mnist-mini"

@@ -72,7 +72,7 @@ def test_a_class_concerns_those_that_extend_it_and_its_helpers_count():
     ("optimizers", "torch._foreach_mul_(square, beta2)", "torch._foreach_mul_(square, beta1)"),
     ("randomness", ">> 1", ">> 2"),
     ("measures", "def accuracy(", "def accuracy(_more, "),
-    ("models.networks", "model.to_empty(device=generator.device).train()", "model.to_empty().train()"),
+    ("models.networks", "to_empty(device=generator.device).train()", "to_empty().train()"),
     ("models.layers", "def initialize(", "def initialize(_more, "),
     ("rounds", "AHEAD = 2**20", "AHEAD = 2**10"),
 ])  # fmt: skip
@@ -111,13 +111,17 @@ def test_a_scenario_concerns_its_runs_alone():
                    'datasets.enlarge(datasets.optical_digits(), 2)'))  # fmt: skip
     assert of(scenario="digits-mini", code=code) != of(scenario="digits-mini")
     assert of(code=code) == of()
-    code = edited(("scenarios.partitions", "def dirichlet_partition(", "def dirichlet_partition(_more, "))
+    code = edited(
+        ("scenarios.partitions", "def dirichlet_partition(", "def dirichlet_partition(_more, ")
+    )
     assert of(code=code) != of()
     assert of(scenario="digits-mini", code=code) == of(scenario="digits-mini")
 
 
 def test_of_the_table_of_data_sets_those_count_that_a_scenario_names():
-    code = edited(("datasets.catalog", "USPS_FILES[split], arrays.usps", "USPS_FILES[split], arrays.idx"))
+    code = edited(
+        ("datasets.catalog", "USPS_FILES[split], arrays.usps", "USPS_FILES[split], arrays.idx")
+    )
     assert of(scenario="digits-partial", code=code) != of(scenario="digits-partial")
     assert of(scenario="cifar10", code=code) == of(scenario="cifar10")
     code = edited(("datasets.arrays", "def usps(", "def usps(_more, "))

@@ -32,12 +32,7 @@ from fedtutor.models.networks import Architecture
 from fedtutor.scenarios.base import ClientData, Scenario, build
 from fedtutor.settings import FIELDS, Settings, device_of
 
-
-@pytest.fixture(autouse=True)
-def own_tables(monkeypatch):
-    monkeypatch.setattr("fedtutor.methods.base.METHODS", dict(methods.METHODS))
-    monkeypatch.setattr(models, "MODELS", dict(models.MODELS))
-    monkeypatch.setattr(scenarios, "SCENARIOS", dict(scenarios.SCENARIOS))
+pytestmark = pytest.mark.usefixtures("own_tables")
 
 
 def fed(method="fedavg", **changes) -> Federation:

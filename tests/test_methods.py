@@ -21,7 +21,7 @@ from fedtutor import losses, models, rounds
 from fedtutor.datasets.bundled import Images
 from fedtutor.errors import SettingError
 from fedtutor.measures import weight_distance
-from fedtutor.methods import METHODS, Method, make, parameters, register
+from fedtutor.methods import Method, make, parameters, register
 from fedtutor.methods.fedavg import average
 from fedtutor.scenarios.base import ClientData, Scenario
 
@@ -69,9 +69,7 @@ def test_a_parameter_needs_a_default():
             mu: float
 
 
-def test_a_readers_method_joins_the_table(monkeypatch):
-    monkeypatch.setattr("fedtutor.methods.base.METHODS", dict(METHODS))
-
+def test_a_readers_method_joins_the_table(own_tables):
     @register("mine")
     @dataclass
     class Mine(Method):

@@ -34,20 +34,14 @@ from fedtutor.scenarios import partitions
 from fedtutor.scenarios.base import ClientData, Scenario, build
 from fedtutor.settings import Settings, device_of
 
+pytestmark = pytest.mark.usefixtures("own_tables")
+
 NAN, RNG = float("nan"), np.random.default_rng(0)
 X = torch.zeros(2, 1, 4, 4, dtype=torch.uint8)
 Y = torch.zeros(2, dtype=torch.int64)
 SHARED = nn.Conv2d(3, 2, 3)
 CELL = {"profile": "quick", "scenario": None, "seeds": [0], "methods": ["solo"], "device": "cpu",
         "overrides": {}}  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def own_tables(monkeypatch):
-    """What a row registers is gone after it."""
-    monkeypatch.setattr("fedtutor.methods.base.METHODS", dict(methods.METHODS))
-    monkeypatch.setattr(models, "MODELS", dict(models.MODELS))
-    monkeypatch.setattr(scenarios, "SCENARIOS", dict(scenarios.SCENARIOS))
 
 
 def fed(scenario=None, method=None, given=None, **options):
@@ -273,7 +267,7 @@ MISTAKES = [
      lambda: bundled.to_rgb(Images(X.expand(2, 2, 4, 4), Y, "m")), "2 channels"),
     ("a bundled part that is none", lambda: bundled.bundled("streets"), "did you mean 'street'"),
     # ------------------------------------------------------------------ scenarios
-    ("a client without images", lambda: ClientData("a", "a", None), "fedtutor.datasets.bundled.Images"),
+    ("a client without images", lambda: ClientData("a", "a", None), ".Images; from_arrays"),
     ("a Dataset as private data",
      lambda: client(private=torch.utils.data.TensorDataset(X, Y)), "torch Dataset"),
     ("a client without a name", lambda: client(id=""), "id = ''"),

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from fedtutor import scenarios
 from fedtutor.datasets import bundled as datasets
 from fedtutor.datasets.bundled import Images
 from fedtutor.errors import DataError, SettingError
@@ -112,7 +111,7 @@ def test_private_and_test_indices_are_disjoint(monkeypatch, split_seed):
 
     sample = datasets.mnist_sample
     monkeypatch.setattr(datasets, "mnist_sample", lambda: numbered(sample()))
-    monkeypatch.setattr(scenarios, "MNIST", base.IMAGENET)
+    monkeypatch.setattr(base, "MNIST", base.IMAGENET)
     scenario = build("mnist-mini", private_size=4000, split_seed=split_seed)
     everywhere = [i for client in scenario.clients for i in numbers(client.private)]
     assert sorted(everywhere + numbers(scenario.tests["mnist"])) == list(range(5000))
