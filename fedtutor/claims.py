@@ -189,11 +189,14 @@ class Claims:
         """Print one line per measured claim that is the same on every machine.
 
         A verdict from a live run is printed where its mean is more than four standard deviations
-        from zero; nearer to the line the reader is sent to the table.
+        from zero; nearer to the line the reader is sent to the table, and told what that means.
         """
-        for id in self._claims:
-            if m := self._measured.get(id):
-                print(f"{id:<14} {m.verdict if m.stable else f'{NEAR}: see the table above'}")
+        shown = {id: self._measured[id] for id in self._claims if id in self._measured}
+        for id, m in shown.items():
+            print(f"{id:<14} {m.verdict if m.stable else f'{NEAR}: see the table above'}")
+        if not all(m.stable for m in shown.values()):
+            print(f"({NEAR}: measured here, and not more than four standard deviations from zero,")
+            print(" so another machine may judge otherwise; the table has the verdict of this one)")
 
     def _claim(self, id: str) -> dict:
         return self._claims[choose(id, self._claims, kind="claim", where="this ledger")]
