@@ -154,7 +154,7 @@ def test_the_ledger_is_what_the_notebooks_show(tmp_path):
     assert own["verdict"] == "does not hold"
     counts = ledger.counts(book)
     assert counts.loc["FCCL", "not testable here"] == 1 and counts.loc["FCCL", "open"] == 28
-    assert counts.to_numpy().sum() == 202
+    assert counts.to_numpy().sum() == 210
 
 
 def test_a_claim_in_two_notebooks_is_refused(tmp_path):
