@@ -27,13 +27,11 @@ def run(fed: Federation, *, checkpoint=None, every: float = 120.0, progress: Cal
     """Play all rounds that are left and return `fed.history`.
 
     With `checkpoint` (a folder, or `Checkpoints`), save there every so many seconds and at the end,
-    and go on from what lies there. `progress` wraps the numbers of the rounds that are left, as
-    tqdm does.
+    and go on from what lies there. `progress` wraps the numbers of these rounds, as tqdm does.
 
-    Called again, it goes on where it stood between two rounds; after the last there is nothing to
-    do. A federation that was interrupted inside a round or before the first, or played by hand,
-    is half of something: with `checkpoint` it is set up anew and goes on from there, with other
-    `Client` objects; without, `TrainingError`.
+    Called again, it goes on where it stood between two rounds. A federation that was interrupted
+    inside one, or played by hand, is set up anew and goes on from its checkpoint, with other
+    `Client` objects; without a checkpoint it is refused with a `TrainingError`.
     """
     given = isinstance(checkpoint, Checkpoints)
     kept = checkpoint if given else Checkpoints(checkpoint, every)
@@ -58,10 +56,9 @@ def begin(fed: Federation, kept: Checkpoints) -> None:
         if not kept.folder:
             place = f"in round {fed.round_}" if fed.round_ else "before round 1"
             raise TrainingError(
-                f"this federation was interrupted {place}, or played by hand",
-                where=f"run, {fed.method.name}",
+                f"this federation was interrupted {place}, or played by hand", where="run",
                 do="run a new Federation; with checkpoint=FOLDER an interrupted run can go on",
-            )
+            )  # fmt: skip
         fed.set_up()
     fed.played = -1  # until the start is whole
     prepare(fed)

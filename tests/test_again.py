@@ -229,8 +229,16 @@ def test_left_out_clients_are_not_noted_twice(tmp_path):
     assert_same(state_of(fed), state_of(whole))
 
 
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C interrupts, also where these tests are a shell's background job."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="a wait cannot be interrupted on this system")
-def test_after_ctrl_c_no_other_client_begins():
+def test_after_ctrl_c_no_other_client_begins(ctrl_c):
     fed, began = ready("fedavg", scenario=tiny_scenario(clients=8), threads=2), []
 
     def local_data(client):

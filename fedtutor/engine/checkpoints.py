@@ -174,7 +174,7 @@ class Checkpoints:
                           stacklevel=2)  # fmt: skip
             for old in self.files():
                 self.delete(old)
-            return False
+            return None
         for fault in faults:
             warnings.warn(f"{fault.what}; the run goes on from {path.name}", RuntimeWarning,
                           stacklevel=3)  # fmt: skip

@@ -52,7 +52,6 @@ def rehearse(name: str, *, scenario: str | None = None, names: Sequence[str] | N
     Raises `SettingError` for an unknown recipe, scenario, method or override, and where `folder`
     takes nothing of uncommitted code; and `StorageError`.
     """
-    require_committed(folder)
     full = recipes.load(name, profile=profile)
     recipe = recipes.load(name, profile=profile, scenario=scenario, overrides=overrides)
     recipe = recipe.change({"rounds": ROUNDS, "eval_every": ROUNDS})
@@ -60,6 +59,7 @@ def rehearse(name: str, *, scenario: str | None = None, names: Sequence[str] | N
     names = list(recipe.methods) if names is None else names
     for method in names:
         choose(method, methods.METHODS, kind="method", where="methods")
+    require_committed(folder)
     threads, rows = threads or os.cpu_count() or 1, []
     with tempfile.TemporaryDirectory() as temporary:
         for method in names:

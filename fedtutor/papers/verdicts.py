@@ -195,9 +195,11 @@ class Claims:
         A live verdict may be another one on another processor. So the validation of the notebooks
         compares that the line is there, and not what it says.
         """
-        for id in self._claims:
-            if m := self._measured.get(id):
-                print(f"{id:<14} {m.verdict}{LIVE * m.live}")
+        shown = {id: self._measured[id] for id in self._claims if id in self._measured}
+        for id, m in shown.items():
+            print(f"{id:<14} {m.verdict}{LIVE * m.live}")
+        if any(m.live for m in shown.values()):
+            print("(live: measured here; another processor may come to another verdict)")
 
     def _claim(self, id: str) -> dict:
         return self._claims[choose(id, self._claims, kind="claim", where="this ledger")]
