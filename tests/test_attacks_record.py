@@ -142,22 +142,24 @@ def test_a_kept_attack_is_computed_once(tmp_path, monkeypatch):
 
     for count, record_ in ((1, ""), (2, "1"), (2, ""), (2, "1")):
         monkeypatch.setenv("FEDTUTOR_RECORD", record_)
-        assert attacks.kept("a", {"seed": 0}, compute, folder=tmp_path) == {"auc": [0.5, 0.75]}
+        assert attack_results.kept("a", {"seed": 0}, compute, folder=tmp_path) == {
+            "auc": [0.5, 0.75]
+        }
         assert len(calls) == count
     value = json.loads((tmp_path / "a.json").read_text())
     assert value.keys() == attack_results.PARTS and value["environment"]["torch"]
-    attacks.kept("a", {"seed": 1}, compute, folder=tmp_path)  # another setting
-    attacks.kept("a", {"seed": 1}, compute, folder=tmp_path, recompute=True)
+    attack_results.kept("a", {"seed": 1}, compute, folder=tmp_path)  # another setting
+    attack_results.kept("a", {"seed": 1}, compute, folder=tmp_path, recompute=True)
     assert len(calls) == 4
 
 
 def test_a_damaged_file_and_numbers_that_are_none_are_one_clear_error(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDTUTOR_RECORD", "1")
     with pytest.raises(StorageError, match="no JSON"):
-        attacks.kept("a", {}, lambda: {"auc": float("nan")}, folder=tmp_path)
+        attack_results.kept("a", {}, lambda: {"auc": float("nan")}, folder=tmp_path)
     (tmp_path / "a.json").write_text('{"format": 1}')
     with pytest.raises(StorageError):
-        attacks.kept("a", {}, dict, folder=tmp_path)
+        attack_results.kept("a", {}, dict, folder=tmp_path)
 
 
 COMMITTED = sorted(attack_results.FOLDER.glob("*.json"))

@@ -4,11 +4,10 @@ record.py      what an attacker holds: recorded messages, and nothing else
 membership.py  was this image a training image? likelihood ratios, gradients, means
 inversion.py   which images have this gradient?
 quality.py     how close is a reconstruction?
-studies.py     the long experiments of notebook 06, client's and attacker's side
-committed.py   what they found, kept as JSON in data/attacks
+
+The long experiments of notebook 06 are in `experiments/attack_studies.py`.
 """
 
-from ..experiments.attack_results import kept
 from .inversion import (
     COSTS,
     Reconstruction,
@@ -52,7 +51,7 @@ from .record import (
 __all__ = [
     "COSTS", "Reconstruction", "auc", "balanced_accuracy", "batch_statistics", "before_and_after",
     "coins", "confidence", "confidences", "cosine_cost", "crossed", "gradient", "gradient_norms",
-    "imitate", "in_mean", "inventory", "invert", "kept", "kernel_attack", "kernel_ratio",
+    "imitate", "in_mean", "inventory", "invert", "kernel_attack", "kernel_ratio",
     "labels_from", "layered_cosine_cost", "lira", "local_steps", "lpips", "lpips_missing", "mse",
     "nearest", "paired", "psnr", "qualities", "require_messages", "roc", "shadows", "spread",
     "squared_cost", "ssim", "total_variation", "tpr_at", "unit", "way_of", "with_weights",
