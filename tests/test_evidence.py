@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from fedtutor.errors import SettingError, StorageError
 from fedtutor.experiments import recipes, results
+from fedtutor.experiments.commits import git_commit
 from fedtutor.experiments.results import (
     RESULTS,
     accuracies,
     environment,
-    git_commit,
     load_result,
     peak_memory,
     result,
@@ -416,11 +416,6 @@ def test_results_that_do_not_belong_together_are_refused(second):
 def test_an_empty_summary_is_refused():
     with pytest.raises(SettingError, match="no results"):
         summary([])
-
-
-def test_evidence_offers_checks_and_claims():
-    for name in results.__all__:
-        assert hasattr(results, name)
 
 
 def test_memory_is_unknown_where_the_system_does_not_count_it(monkeypatch):

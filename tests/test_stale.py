@@ -328,11 +328,11 @@ def test_a_copy_with_an_edited_loss(tmp_path):
 
     def play(names: list[str], folder: Path) -> str:
         text = f"""
-from fedtutor import evidence, recipes
+from fedtutor.experiments import recipes, results
 small = {{"rounds": 1, "local_epochs": 1, "scenario.private_size": 20}}
 asked = recipes.load("start", profile="quick", overrides=small)
 for name in {names!r}:
-    evidence.run(asked, name, seed=0, threads=1, folder={str(folder)!r})
+    results.run(asked, name, seed=0, threads=1, folder={str(folder)!r})
 """
         environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
         done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, env=environment,

@@ -1,9 +1,7 @@
-"""Recipes in, results and claims out: what was measured, beside what a paper reports.
+"""Recipes in, results out.
 
 - `run`, `run_all`: train a method as a recipe says and keep the result as JSON.
 - `summary`: results of several methods and seeds as one table.
-- `check` (checks.py): the cell that shows that the code *is* the equation.
-- `Claims` (claims.py): a paper's claims, what we measured for each, and a verdict.
 
 The last round is the headline of a result. The best round is beside it, under that name.
 """
@@ -33,19 +31,10 @@ from ..engine.files import ROOT, damaged, load_json, save_json, shown
 from ..errors import SettingError, StorageError, choose
 from ..federation import Federation
 from ..measures import inter, intra
-from ..notebook.check import CheckError, check
-from ..papers.verdicts import Claims, claims_of, published_table, verdict, verdicts_in
 from ..settings import Settings, device_of
 from . import stale
-from .commits import commit, git_commit, require_committed
+from .commits import commit, require_committed
 from .recipes import Recipe, scenario_options_of
-
-__all__ = [
-    "RESULTS", "CheckError", "Claims", "Result", "accuracies", "check", "claims_of", "environment",
-    "git_commit", "headlines", "load_result", "made_by", "matrices", "peak_memory",
-    "published_table", "recorded", "result", "result_path", "run", "run_all", "save_result",
-    "summary", "verdict", "verdicts_in",
-]  # fmt: skip
 
 RESULTS = ROOT / "data" / "results"
 SAVE_EVERY = 120.0  # seconds between checkpoints
