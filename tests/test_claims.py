@@ -12,15 +12,9 @@ from nbval.plugin import get_sanitize_patterns
 
 from fedtutor.engine.files import ROOT
 from fedtutor.errors import SettingError, StorageError
-from fedtutor.papers import verdicts
-from fedtutor.papers.verdicts import (
-    FOR_STAND_IN,
-    PUBLISHED,
-    Claims,
-    claims_of,
-    published_table,
-    verdict,
-)
+from fedtutor.papers import Claims, claims_of, printed, published_table, verdict, verdicts
+from fedtutor.papers.printed import PUBLISHED
+from fedtutor.papers.verdicts import FOR_STAND_IN
 
 PAPERS = ["FCCL", "FCCL+", "FedCSD", "RepShare", "FedLGD"]
 LEDGER = json.loads((PUBLISHED / "claims.json").read_text(encoding="utf-8"))
@@ -104,7 +98,7 @@ def test_an_unknown_paper_or_table_is_refused_with_the_nearest_one(call):
 
 @pytest.mark.parametrize("content", [None, "", '[{"id": "fccl-01", "pap'])
 def test_missing_or_damaged_facts_say_how_to_restore_them(content, tmp_path, monkeypatch):
-    monkeypatch.setattr(verdicts, "PUBLISHED", tmp_path)
+    monkeypatch.setattr(printed, "PUBLISHED", tmp_path)
     if content is not None:
         (tmp_path / "claims.json").write_text(content)
     with pytest.raises(StorageError, match="restore"):

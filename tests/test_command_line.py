@@ -14,7 +14,7 @@ from fedtutor.__main__ import command_line, main
 from fedtutor.engine.files import ROOT
 from fedtutor.errors import SettingError, choose
 from fedtutor.experiments import arenas, recipes
-from fedtutor.papers.verdicts import published_table
+from fedtutor.papers import published_table
 from fedtutor.report import tables
 from fedtutor.settings import Settings
 

@@ -25,7 +25,7 @@ from fedtutor.experiments import manifest as queue
 from fedtutor.experiments.manifest import in_order, load, measured, survey
 from fedtutor.experiments.results import load_result
 from fedtutor.experiments.worker import Job, Paused, play, work
-from fedtutor.papers.verdicts import published_table
+from fedtutor.papers import published_table
 
 TABLE = """
 [[table]]

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from fedtutor import papers
 from fedtutor.__main__ import main
 from fedtutor.engine.files import ROOT, save_json
 from fedtutor.errors import SettingError, StorageError
 from fedtutor.experiments import manifest as queue
 from fedtutor.experiments import results
 from fedtutor.experiments.results import load_result
-from fedtutor.papers import Claims, misprints, verdicts
+from fedtutor.papers import Claims, verdicts
 from fedtutor.report import ledger, tables
 from fedtutor.report.tables import ABOVE, BELOW, EQUAL, ONE, OPEN, PAPER, REDUCED, STAND_IN
 
@@ -46,10 +47,10 @@ def test_every_run_that_the_notebooks_show_is_recorded(made):
 
 def test_all_41_tables_are_counted(made, book):
     coverage = made.coverage(book)
-    assert len(coverage) == len(ledger.tables()) == 41
+    assert len(coverage) == len(papers.tables()) == 41
     assert (coverage[list(tables.COLUMNS.values())].sum(axis=1) == coverage["numbers"]).all()
     assert coverage["numbers"].sum() == sum(
-        len(tables.printed_cells(*place)) for place in ledger.tables()
+        len(tables.printed_cells(*place)) for place in papers.tables()
     )
     empty = coverage[coverage["numbers"] == 0]
     assert set(zip(empty["paper"], empty["table"], strict=True)) == set(ledger.not_accuracy())
@@ -79,7 +80,7 @@ def test_readme_without_a_place_is_one_clear_error(tmp_path):
 
 def test_every_table_and_claim_has_one_owner_and_the_notebooks_agree(book):
     owner = ledger.owners()
-    assert len(owner["claims"]) == 209 and set(owner["tables"]) == set(ledger.tables())
+    assert len(owner["claims"]) == 209 and set(owner["tables"]) == set(papers.tables())
     measured = book[(book["paper"] != ledger.OURS) & (book["verdict"] != ledger.OPEN)]
     for id, notebook in measured["notebook"].items():
         said = f"{id}: data/owners.toml has {owner['claims'][id]}, but it is measured in {notebook}"
@@ -105,7 +106,7 @@ def test_a_notebook_speaks_of_the_tables_that_it_owns():
     texts = {path.stem.partition("_")[0]: path.read_text(encoding="utf-8") for path in NOTEBOOKS}
     for (paper, key), notebook in ledger.owners()["tables"].items():
         if notebook in texts and key != "text":
-            keys = [k for p, k in ledger.tables() if p == paper]
+            keys = [k for p, k in papers.tables() if p == paper]
             assert key.partition("-")[0] in mentioned(texts[notebook], keys), (paper, key)
 
 
@@ -221,7 +222,7 @@ def test_an_accuracy_is_read_from_the_matrix(result, domain, options, expected):
     ("FedLGD", "1", "MNIST-M IPC=10", "IPC=10", ("MNIST-M", False)),
 ])  # fmt: skip
 def test_a_column_means_a_domain_here_or_elsewhere(paper, key, column, named, expected):
-    frame = verdicts.published_table(paper, key)
+    frame = papers.published_table(paper, key)
     assert tables.meaning(frame, key, column, named) == expected
 
 
@@ -242,16 +243,16 @@ def test_the_verdict_on_a_number_is_the_rule_of_all_claims(values, said):
 
 
 def test_names_of_rows_and_columns():
-    table = verdicts.published_table("FedLGD", "1")
+    table = papers.published_table("FedLGD", "1")
     assert table.attrs["rows"][:2] == ["FedAvg (ResNet18)", "FedAvg (ConvNet)"]
-    assert len(verdicts.columns_of(table, "IPC=10")) == 6
-    assert verdicts.columns_of(table, "MNIST IPC=10") == ["MNIST IPC=10"]
-    table = verdicts.published_table("FCCL+", "VIII")
+    assert len(papers.columns_of(table, "IPC=10")) == 6
+    assert papers.columns_of(table, "MNIST IPC=10") == ["MNIST IPC=10"]
+    table = papers.published_table("FCCL+", "VIII")
     assert table.attrs["rows"] == list(table["method"])
-    assert len(verdicts.columns_of(table, "Office31")) == 5
-    assert verdicts.columns_of(table) == table.attrs["printed"]
+    assert len(papers.columns_of(table, "Office31")) == 5
+    assert papers.columns_of(table) == table.attrs["printed"]
     with pytest.raises(SettingError, match="did you mean 'Digits'"):
-        verdicts.columns_of(table, "Digit")
+        papers.columns_of(table, "Digit")
 
 
 # --- settings, differences, commands
@@ -370,7 +371,7 @@ def test_a_bad_file_is_named_and_its_run_is_open(some, kind, capsys):
 
 
 def test_every_slip_that_arithmetic_finds_is_noted():
-    again, known = misprints.recomputed(), misprints.misprints()
+    again, known = papers.recomputed(), papers.misprints()
     assert len(again) > 300
     rows = set(zip(known["paper"], known["table"], known["row"], strict=True))
     for slip in again[again["off"].abs() > 1].itertuples():
@@ -379,9 +380,9 @@ def test_every_slip_that_arithmetic_finds_is_noted():
 
 def test_likely_averages_and_differences_are_what_arithmetic_gives():
     """Where the likely number is an average or a difference, it is the computed one."""
-    again = misprints.recomputed().set_index(["paper", "table", "row", "column"])
+    again = papers.recomputed().set_index(["paper", "table", "row", "column"])
     computed = 0
-    for note in misprints.misprints().itertuples():
+    for note in papers.misprints().itertuples():
         place = (note.paper, note.table, note.row, note.column)
         if place in again.index and note.table != "X-inter" and note.likely != "unknown":
             values = again.loc[[place], "computed"]

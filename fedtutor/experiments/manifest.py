@@ -23,12 +23,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from .. import methods, scenarios
+from .. import methods, papers, scenarios
 from ..datasets import sources
 from ..engine.checkpoints import Checkpoints
 from ..engine.files import ROOT, load_json, shown
 from ..errors import DataError, FedtutorError, SettingError, StorageError, choose
-from ..papers import verdicts
 from . import recipes, results, stale
 from .recipes import Recipe
 
@@ -202,13 +201,13 @@ def _require_published(table: dict, row: str, column: str, where: str) -> None:
     if not table.get("tables") and not table.get("claims"):
         raise SettingError("no tables and no claims", where=where,
                            do="name what the runs are compared with")  # fmt: skip
-    known = {claim["id"] for claim in verdicts.claims_of(table["paper"])}
+    known = {claim["id"] for claim in papers.claims_of(table["paper"])}
     for claim in table.get("claims", []):
         choose(claim, known, kind="claim", where=where)
     for key in table.get("tables", []):
-        printed = verdicts.published_table(table["paper"], key)
+        printed = papers.published_table(table["paper"], key)
         choose(row, set(printed.attrs["rows"]), kind=f"row of table {key}", where=where)
-        verdicts.columns_of(printed, column)
+        papers.columns_of(printed, column)
 
 
 # --- what is done, and what can be done here

@@ -1,5 +1,24 @@
 """What the papers print: tables, claims, misprints; and the rule by which a claim is judged."""
 
-from .verdicts import Claims, claims_of, published_table, verdict
+from .printed import (
+    claims_of,
+    columns_of,
+    misprints,
+    published_table,
+    recomputed,
+    require_table,
+    tables,
+)
+from .verdicts import Claims, verdict
 
-__all__ = ["Claims", "claims_of", "published_table", "verdict"]
+__all__ = [
+    "Claims",
+    "claims_of",
+    "columns_of",
+    "misprints",
+    "published_table",
+    "recomputed",
+    "require_table",
+    "tables",
+    "verdict",
+]

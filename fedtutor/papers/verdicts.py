@@ -1,7 +1,4 @@
-"""The papers' claims and tables, what we measured for each claim, and the verdict.
-
-`data/published/` holds both as the papers print them; its README says what the columns mean.
-"""
+"""The rule by which a claim is judged, and the ledger of what a notebook measured for each."""
 
 import re
 import statistics
@@ -12,75 +9,13 @@ from math import floor, isfinite, log10
 
 import pandas as pd
 
-from ..engine.files import ROOT, load_json
-from ..errors import SettingError, StorageError, choose
+from ..errors import SettingError, choose
+from .printed import claims, claims_of
 
-PUBLISHED = ROOT / "data" / "published"
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 FOR_STAND_IN = {HOLDS: "consistent with", FAILS: "inconsistent with", UNDECIDED: UNDECIDED}
 NOT_TESTABLE = "not testable here"
 LIVE = " (live)"  # behind a verdict that another processor may turn; `tests/nbval.cfg` knows it
-
-
-def claims_of(paper: str) -> list[dict]:
-    """All claims of a paper ("FCCL", "FCCL+", "FedCSD", "RepShare", "FedLGD") in ledger order."""
-    claims = _published("claims.json")
-    choose(paper, {c["paper"] for c in claims}, kind="paper", where="claims_of")
-    return [c for c in claims if c["paper"] == paper]
-
-
-def published_table(paper: str, id: str) -> pd.DataFrame:
-    """Table `id` of `paper` as printed, one row per method.
-
-    `attrs["caption"]` is its caption, `attrs["notes"]` a list of remarks and known misprints,
-    `attrs["rows"]` a name for each row: its method, and what tells rows of one method apart, such
-    as "FedAvg (ConvNet)"; `attrs["printed"]` the columns that the paper has.
-    Numbers are the printed ones, also where a note says that they cannot be right; an entry that
-    the paper leaves out ("-") is missing.
-    """
-    table = _table(paper, id, where="published_table")
-    rows = [{k: v for k, v in row.items() if k != "note"} for row in table["rows"]]
-    extra = [k for k in dict.fromkeys(k for row in rows for k in row)
-             if k != "method" and k not in table["columns"]]  # fmt: skip
-    frame = pd.DataFrame(rows, columns=["method", *table["columns"], *extra])
-    names = [(row["method"], *(row[k] for k in extra if isinstance(row.get(k), str)))
-             for row in rows]  # fmt: skip
-    often = Counter(row["method"] for row in rows)
-    frame.attrs["rows"] = [f"{name} ({', '.join(more)})" if often[name] > 1 else name
-                           for name, *more in names]  # fmt: skip
-    frame.attrs["printed"] = list(table["columns"])
-    frame.attrs["caption"] = table["caption"]
-    frame.attrs["notes"] = table.get("notes", []) + [
-        _misprint(row["method"], note) for row in table["rows"] for note in row.get("note", [])
-    ]
-    return frame
-
-
-def require_table(paper: str, id: str, *, where: str) -> None:
-    """Raise `SettingError` with the nearest names for a table that no paper prints."""
-    _table(paper, id, where=where)
-
-
-def _table(paper: str, id: str, *, where: str) -> dict:
-    tables = _published("tables.json")
-    tables = tables[choose(paper, tables, kind="paper", where=where)]
-    return tables[choose(id, tables, kind="table", where=f"{where}, tables of {paper}")]
-
-
-def columns_of(table: pd.DataFrame, name: str = "") -> list[str]:
-    """The columns of a published table that `name` stands for.
-
-    A column's own name; a group in front ("Digits" for all "Digits/..."), or behind ("IPC=10" for
-    all "... IPC=10"); nothing for all of them. Raises `SettingError` for what is none of these.
-    """
-    printed = table.attrs["printed"]
-    if not name or name in printed:
-        return [name] if name else printed
-    found = [c for c in printed if c.startswith(f"{name}/") or c.endswith(f" {name}")]
-    if not found:
-        groups = {c.rpartition("/")[0] or c.rpartition(" ")[2] for c in printed}
-        choose(name, {*printed, *groups}, kind="column", where=f"table {table.attrs['caption']}")
-    return found
 
 
 def verdict(values: Sequence[float], claimed: int) -> str:
@@ -137,7 +72,7 @@ class Claims:
     def add(self, id: str, statement: str, where: str) -> None:
         """Enter a claim of the notebook itself, e.g. `add("start-01", "...", "section 3")`."""
         prefix = id.partition("-")[0]
-        papers = {c["id"].partition("-")[0] for c in _published("claims.json")}
+        papers = {c["id"].partition("-")[0] for c in claims()}
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", id) or prefix in papers:
             raise SettingError(
                 f"claim id {id!r}", where="Claims.add",
@@ -230,20 +165,3 @@ def _spread(values: list[float], unit: str) -> str:
 
 def _short(x: float) -> str:
     return f"{x:+,.0f}" if x == round(x) and abs(x) < 1e12 else f"{x:+.4g}"
-
-
-def _misprint(method: str, note: dict) -> str:
-    parts = [f"{method}, {note['column']}:"]
-    if "printed" in note:
-        likely = "unknown" if note.get("likely") is None else note["likely"]
-        parts.append(f"printed {note['printed']}, likely {likely};")
-    return " ".join([*parts, note["reason"]])
-
-
-def _published(name: str):
-    try:
-        return load_json(PUBLISHED / name)
-    except StorageError as error:
-        raise StorageError(
-            error.what, where=error.where, do="restore it: git checkout -- data/published"
-        ) from None

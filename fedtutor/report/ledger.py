@@ -16,19 +16,13 @@ import pandas as pd
 from ..engine.files import ROOT, load_json, shown
 from ..errors import SettingError, StorageError
 from ..papers import verdicts
+from ..papers.printed import PAPERS, claims_of, tables
 
 OWNERS = ROOT / "data" / "owners.toml"
 NOTEBOOKS = ROOT / "notebooks"
-PAPERS = ("FCCL", "FCCL+", "FedCSD", "RepShare", "FedLGD")
 OURS, OPEN = "ours", "open"
 VERDICTS = (verdicts.HOLDS, "consistent with", verdicts.FAILS, "inconsistent with",
             verdicts.UNDECIDED, verdicts.NOT_TESTABLE, OPEN)  # fmt: skip
-
-
-def tables() -> list[tuple[str, str]]:
-    """(paper, key) of every printed table."""
-    known = load_json(verdicts.PUBLISHED / "tables.json")
-    return [(paper, key) for paper in PAPERS for key in known[paper]]
 
 
 def read(folder: Path = NOTEBOOKS) -> pd.DataFrame:
@@ -49,7 +43,7 @@ def read(folder: Path = NOTEBOOKS) -> pd.DataFrame:
             said[row["id"]] = {**row, "notebook": path.stem.partition("_")[0]}
     nothing = {"measured": "", "verdict": OPEN, "setting": ""}
     for paper in PAPERS:
-        for claim in verdicts.claims_of(paper):
+        for claim in claims_of(paper):
             found = said.pop(claim["id"], {**nothing, "notebook": owners()["claims"][claim["id"]]})
             lines[claim["id"]] = {
                 "paper": paper, "claim": claim["statement"], "where": claim["where"],
@@ -126,7 +120,7 @@ def owners(path: Path = OWNERS) -> dict[str, dict]:
     Raises `SettingError` for what is owned twice or unknown, and for what nobody owns.
     """
     given = tomllib.loads(Path(path).read_text(encoding="utf-8"))["notebook"]
-    known = {"tables": tables(), "claims": [c["id"] for p in PAPERS for c in verdicts.claims_of(p)]}
+    known = {"tables": tables(), "claims": [c["id"] for p in PAPERS for c in claims_of(p)]}
     found = {"tables": {}, "claims": {}}
     for notebook, part in given.items():
         mine = {"tables": [tuple(name.split(" ", 1)) for name in part.get("tables", [])],

@@ -18,14 +18,16 @@ from pathlib import Path
 
 import pandas as pd
 
+from .. import papers
 from ..engine.files import ROOT, load_json, shown, write_atomically
 from ..errors import SettingError, StorageError
 from ..experiments import manifest, recipes, results
 from ..experiments.manifest import Run
 from ..measures import inter, intra
 from ..papers import verdicts
+from ..papers.printed import PUBLISHED, tables
 from . import ledger
-from .ledger import not_accuracy, owners, tables
+from .ledger import not_accuracy, owners
 
 MEASURED = ROOT / "data" / "measured.toml"
 PAPER, STAND_IN, REDUCED, OPEN = "paper", "stand-in", "reduced", "not yet"
@@ -115,7 +117,7 @@ class Report:
 
     def differences(self, paper: str, key: str) -> list[tuple[str, str]]:
         """(line of a manifest, what differs) for all that measured something of this table."""
-        verdicts.require_table(paper, key, where="report")
+        papers.require_table(paper, key, where="report")
         said, planned = {}, {}
         mine = [run for run in self.runs if run.paper == paper and key in run.tables]
         for run in mine:  # the paper's own data count more
@@ -135,7 +137,7 @@ class Report:
 
     def _of(self, paper: str, key: str) -> pd.DataFrame:
         """The cells of one printed table; raises `SettingError` where there is none."""
-        verdicts.require_table(paper, key, where="report")
+        papers.require_table(paper, key, where="report")
         return self.cells[(self.cells["paper"] == paper) & (self.cells["table"] == key)]
 
     def coverage(self, book: pd.DataFrame) -> pd.DataFrame:
@@ -187,8 +189,8 @@ def printed_cells(paper: str, key: str) -> list[tuple[str, str, float, float]]:
     """(row, column, printed, likely) of every accuracy in a table; likely: a misprint mended."""
     if (paper, key) in not_accuracy():
         return []
-    frame = verdicts.published_table(paper, key)
-    raw = load_json(verdicts.PUBLISHED / "tables.json")[paper][key]["rows"]
+    frame = papers.published_table(paper, key)
+    raw = load_json(PUBLISHED / "tables.json")[paper][key]["rows"]
     cells = []
     for name, row in zip(frame.attrs["rows"], raw, strict=True):
         likely = {n["column"]: n["likely"] for n in row.get("note", []) if n.get("likely")}
@@ -243,8 +245,8 @@ def _cells(report: Report, runs: Sequence[Run], key: str) -> list[dict]:
     """The lines of one row and column of a manifest, whose runs differ in the seed alone."""
     run, lines = runs[0], []
     done = [(r.seed, report.found[p]) for r in runs if (p := r.path(report.folder)) in report.found]
-    frame = verdicts.published_table(run.paper, key)
-    columns = verdicts.columns_of(frame, run.column)
+    frame = papers.published_table(run.paper, key)
+    columns = papers.columns_of(frame, run.column)
     for row, column, printed, likely in printed_cells(run.paper, key):
         if row != run.row or column not in columns:
             continue
