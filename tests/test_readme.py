@@ -30,7 +30,8 @@ def test_ci_runs_the_commands_of_the_readme():
 
 
 def test_every_link_leads_somewhere():
-    pages = [ROOT / "README.md", ROOT / "data" / "README.md", *ROOT.glob("notebooks/*.md")]
+    folders = ("fedtutor", "data", "notebooks", "tests", "workflow")
+    pages = [ROOT / "README.md", *(p for name in folders for p in (ROOT / name).rglob("*.md"))]
     for page in pages:
         for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8")):
             if not target.startswith("http"):
