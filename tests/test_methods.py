@@ -18,8 +18,8 @@ from conftest import (
 from torch import nn
 
 from fedtutor import losses, models, rounds
-from fedtutor.datasets.bundled import Images
 from fedtutor.errors import SettingError
+from fedtutor.images import Images
 from fedtutor.measures import weight_distance
 from fedtutor.methods import Method, make, parameters, register
 from fedtutor.methods.fedavg import average
