@@ -60,6 +60,7 @@ class Client(Server):
         self.id, self.domain, self.data, self.seed = id, domain, data, seed
         self.private = data
         self.optimizer = None
+        self.held: dict = {}  # between two requests of one exchange, such as a graph; see `fed.ask`
         self.once: Once | None = None  # while it trains for several epochs
         self.steps = 0  # optimizer steps so far
         self.round_ = 0
@@ -103,8 +104,8 @@ class Client(Server):
         return self.once((role, what), partial(compute, network), x)
 
     def begin_round(self, round_: int, device) -> None:
-        """Forget the last round's random numbers; dropout draws from this round's."""
-        self.round_, self._generators = round_, {}
+        """Forget what is of the last round; dropout draws from the random numbers of this one."""
+        self.round_, self._generators, self.held = round_, {}, {}
         self.train()
         for model in self.models.values():
             if getattr(model, "draws", True):

@@ -32,9 +32,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from . import losses
-from .datasets.bundled import Images
 from .engine.files import save_tensors, write_atomically
 from .errors import DataError, SettingError, TrainingError, choose
+from .images import Images
 from .models.layers import initialize
 from .randomness import generator
 from .settings import VIRTUAL_AUGMENT, VIRTUAL_INITS

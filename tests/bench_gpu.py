@@ -53,7 +53,7 @@ def streams(work, device: str, threads: int, seed: int = 0) -> Callable:
             with torch.cuda.stream(own[client.id]):
                 return fn(client)
 
-        found = fed._parallel(on_its_stream, clients, [len(c.data) for c in clients])
+        found = fed.pool.map(on_its_stream, clients, [len(c.data) for c in clients])
         for client in clients:
             main.wait_stream(own[client.id])
         return found

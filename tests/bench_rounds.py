@@ -45,9 +45,10 @@ from torchvision import transforms
 from fedtutor import methods, models, rounds, scenarios
 from fedtutor.datasets import bundled
 from fedtutor.engine import optimizers
+from fedtutor.engine.batches import cut
 from fedtutor.engine.files import ROOT, load_json, save_json, write_atomically
 from fedtutor.experiments.results import environment
-from fedtutor.federation import Federation, cut
+from fedtutor.federation import Federation
 from fedtutor.losses import cross_entropy
 from fedtutor.report.tables import with_part
 from fedtutor.scenarios import base

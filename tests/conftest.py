@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from fedtutor import models
-from fedtutor.datasets.bundled import Images
 from fedtutor.federation import Federation
+from fedtutor.images import Images
 from fedtutor.methods import METHODS, make
 from fedtutor.models.layers import Dropout
 from fedtutor.models.networks import Architecture

@@ -6,9 +6,9 @@ import torch
 import trees
 
 from fedtutor import scenarios
-from fedtutor.datasets.bundled import NO_LABEL
 from fedtutor.datasets.catalog import CORRUPTIONS, SETS
 from fedtutor.errors import DataError, FedtutorError, SettingError
+from fedtutor.images import NO_LABEL
 from fedtutor.scenarios import digits, photos
 from fedtutor.scenarios.base import SCENARIOS, build
 from fedtutor.scenarios.digits import public_images

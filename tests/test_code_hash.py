@@ -66,15 +66,15 @@ def test_a_class_concerns_those_that_extend_it_and_its_helpers_count():
 
 @pytest.mark.parametrize("module, old, new", [
     ("rounds", "client.steps += 1", "client.steps += 2"),
-    ("federation", "if parts and len(last) == 1", "if parts and len(last) <= 2"),
+    ("engine.batches", "if parts and len(last) == 1", "if parts and len(last) <= 2"),
     ("clients", "self.steps", "self.stepped"),
     ("channel", "def size(", "def size(_more, "),
-    ("optimizers", "torch._foreach_mul_(square, beta2)", "torch._foreach_mul_(square, beta1)"),
+    ("engine.optimizers", "_mul_(square, beta2)", "_mul_(square, beta1)"),
     ("randomness", ">> 1", ">> 2"),
     ("measures", "def accuracy(", "def accuracy(_more, "),
     ("models.networks", "to_empty(device=generator.device).train()", "to_empty().train()"),
     ("models.layers", "def initialize(", "def initialize(_more, "),
-    ("rounds", "AHEAD = 2**20", "AHEAD = 2**10"),
+    ("engine.batches", "AHEAD = 2**20", "AHEAD = 2**10"),
 ])  # fmt: skip
 def test_what_plays_the_rounds_concerns_everybody(module, old, new):
     assert stale_methods(edited((module, old, new))) == set(METHODS)
@@ -176,7 +176,7 @@ def test_comments_formatting_docstrings_annotations_and_words_of_errors_do_not_c
 
 def test_a_new_check_does_not_count_but_a_loss_that_is_refused_does():
     check = 'if not clients:\n        raise SettingError("no client", where="", do="")\n    '
-    line = "clients = fed.collaborate(clients)"
+    line = "fed.inside_round = True"
     assert stale_methods(edited(("rounds", line, check + line))) == set()
     code = edited(("rounds", "if not math.isfinite(mean):", "if not math.isfinite(2 * mean):"))
     assert stale_methods(code) == set(METHODS)  # that client may be left out, and the run goes on

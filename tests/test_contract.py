@@ -12,7 +12,7 @@ import torch
 from conftest import assert_same_bits, federation, images, played, tiny_scenario, weights_of
 from torch.nn.functional import cross_entropy, kl_div, log_softmax
 
-from fedtutor.datasets.bundled import Images
+from fedtutor.images import Images
 from fedtutor.methods import Method
 from fedtutor.methods.fedavg import FedAvg, average
 from fedtutor.randomness import generator

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedtutor.datasets import bundled
-from fedtutor.datasets.bundled import BUNDLED, FINGERPRINTS, NO_LABEL, Images
+from fedtutor.datasets.bundled import BUNDLED, FINGERPRINTS
 from fedtutor.errors import DataError
+from fedtutor.images import NO_LABEL, Images
 
 # Measured once and typed here by hand: whoever changes the data has to change this on purpose.
 KNOWN = {

@@ -26,7 +26,6 @@ from test_methods_fccl import Stop, plain, stop_after
 from test_rounds import NoGlobalRandomness
 
 from fedtutor import distillation, losses, models, rounds
-from fedtutor.datasets.bundled import Images
 from fedtutor.distillation import (
     VirtualImages,
     class_statistics,
@@ -42,6 +41,7 @@ from fedtutor.distillation import (
 )
 from fedtutor.engine.files import load_tensors
 from fedtutor.errors import DataError, FedtutorError, SettingError, TrainingError
+from fedtutor.images import Images
 from fedtutor.measures import accuracy
 from fedtutor.models import networks
 from fedtutor.randomness import generator

@@ -20,11 +20,11 @@ from torch import nn
 from fedtutor import methods, models, rounds, scenarios
 from fedtutor.datasets import bundled, sources
 from fedtutor.datasets.arrays import Pixels
-from fedtutor.datasets.bundled import Images
 from fedtutor.datasets.sources import Source
 from fedtutor.distillation import VirtualImages
 from fedtutor.errors import DataError, FedtutorError, ModelError, SettingError, TrainingError
 from fedtutor.federation import Federation
+from fedtutor.images import Images
 from fedtutor.methods import make
 from fedtutor.methods.fedavg import FedAvg
 from fedtutor.models import layers, networks

@@ -4,9 +4,9 @@ import torch
 from conftest import tiny_scenario
 
 from fedtutor import measures, scenarios
-from fedtutor.datasets.bundled import Images
 from fedtutor.errors import SettingError
 from fedtutor.figures import to_png
+from fedtutor.images import Images
 from fedtutor.notebook import gallery
 
 

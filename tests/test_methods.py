@@ -17,9 +17,10 @@ from conftest import (
 )
 from torch import nn
 
-from fedtutor import losses, models, rounds
-from fedtutor.datasets.bundled import Images
+from fedtutor import evaluation, losses, models, rounds
+from fedtutor.engine import batches
 from fedtutor.errors import SettingError
+from fedtutor.images import Images
 from fedtutor.measures import weight_distance
 from fedtutor.methods import Method, make, parameters, register
 from fedtutor.methods.fedavg import average
@@ -169,7 +170,7 @@ def test_fedavg_can_be_evaluated_after_local_training():
     server, client = played(), played(parameters={"evaluate": "client"})
     assert_same_bits(weights_of(server), weights_of(client))
     last = client.history["accuracy"][-1]["matrix"]
-    expected = [client.row(c) for c in client.clients]
+    expected = [evaluation.row(client, c) for c in client.clients]
     assert last == expected
     assert (
         server.history["accuracy"][-1]["matrix"][0] == server.history["accuracy"][-1]["matrix"][1]
@@ -256,7 +257,7 @@ def golden_federation(golden, method, monkeypatch, **changes):
     w, b = torch.from_numpy(golden["W0"]), torch.from_numpy(golden["b0"])
     monkeypatch.setitem(models.MODELS, "rows", lambda **_: Rows(w, b))
     monkeypatch.setattr(models, "build", lambda name, **_: Rows(w, b))
-    monkeypatch.setattr(rounds, "batches", lambda fed, n, own: torch.arange(n).split(8))
+    monkeypatch.setattr(batches, "batches", lambda fed, n, own: torch.arange(n).split(8))
     chosen = settings(
         rounds=1, local_epochs=int(golden["epochs"]), batch_size=8, lr=float(golden["lr"]),
         momentum=float(golden["momentum"]), models=["rows"], **changes,

@@ -21,7 +21,7 @@ from test_methods_fccl import Stop, plain, stop_after
 from test_rounds import NoGlobalRandomness
 from torch import nn
 
-from fedtutor import losses, rounds
+from fedtutor import evaluation, losses, rounds
 from fedtutor.errors import ModelError, SettingError
 from fedtutor.methods import make, parameters
 from fedtutor.methods.shared.prototypes import own_prototypes
@@ -426,7 +426,7 @@ def test_fedproto_as_in_the_original_leaves_networks_where_they_are():
     options = {"models": ["linear", "noisy", "linear"], "parameters": {"average": False}}
     fed = played("fedproto", **options)
     assert {r["name"] for r in fed.history["bytes"]} == {"prototypes"}
-    assert fed.history["accuracy"][-1]["matrix"] == [fed.row(c) for c in fed.clients]
+    assert fed.history["accuracy"][-1]["matrix"] == [evaluation.row(fed, c) for c in fed.clients]
     with pytest.raises(ModelError, match="fedproto compares features"):
         played("fedproto", models=["linear", "hidden", "linear"], parameters={"average": False})
 

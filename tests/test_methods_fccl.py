@@ -17,8 +17,8 @@ from conftest import (
 from test_rounds import NoGlobalRandomness
 
 from fedtutor import losses
-from fedtutor.datasets.bundled import Images
 from fedtutor.errors import DataError, ModelError, SettingError, TrainingError
+from fedtutor.images import Images
 from fedtutor.methods import make
 from fedtutor.methods.fedmatch import nearest_others, shift_and_flip
 from fedtutor.methods.shared.augment import augment

@@ -43,8 +43,7 @@ VARIANTS = [SHORT, CODE, {**SHORT, "target": "gradient"}, {**SHORT, "regularizer
 
 def at_round(fed, last: int):
     """Play rounds 1 to `last`."""
-    rounds.prepare(fed)
-    fed.method.start(fed)
+    fed.begin()
     for number in range(1, last + 1):
         rounds.play_round(fed, number)
     return fed
@@ -73,8 +72,7 @@ def test_selected_rounds_are_those_of_the_paper():
 
 def test_selected_rounds_move_virtual_images_and_others_do_not():
     fed = lgd()
-    rounds.prepare(fed)
-    fed.method.start(fed)
+    fed.begin()
     for number in range(1, 7):
         before = [pixels_of(h).clone() for h in (*fed.clients, fed.server)]
         rounds.play_round(fed, number)
@@ -107,8 +105,7 @@ def test_a_class_that_a_client_lacks_comes_with_the_anchors_only():
 
 def test_refinement_matches_features_of_the_network_that_arrived():
     fed = lgd({"local_steps": 4})
-    rounds.prepare(fed)
-    fed.method.start(fed)
+    fed.begin()
     client, network = fed.clients[1], fed.make()
     network.load_state_dict(fed.server.model.state_dict())
     virtual = VirtualImages(**client.state["virtual"])
@@ -133,8 +130,7 @@ def test_round_1_can_leave_the_images_of_the_first_distillation():
 @pytest.mark.parametrize("target", ["update", "gradient"])
 def test_the_server_matches_what_the_clients_did(target, weighting):
     fed = lgd({"target": target, "weighting": weighting}, scenario=skewed())
-    rounds.prepare(fed)
-    fed.method.start(fed)
+    fed.begin()
     before, start = fed.make(), VirtualImages(**fed.server.state["virtual"])
     before.load_state_dict(fed.server.model.state_dict())
     rounds.play_round(fed, 1)
@@ -161,8 +157,7 @@ def test_the_server_matches_what_the_clients_did(target, weighting):
 
 def test_the_server_can_begin_with_the_clients_statistics():
     fed = lgd({"global_init": "statistics", "global_ipc": 500}, scenario=skewed())
-    rounds.prepare(fed)
-    fed.method.start(fed)
+    fed.begin()
     own = [class_statistics(c.private, fed.scenario) for c in fed.clients]
     for c in range(3):
         owners = [s for s in own if s["owned"][c]]

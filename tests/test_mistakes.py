@@ -16,13 +16,13 @@ from torch import nn
 from fedtutor import methods, models, rounds, scenarios
 from fedtutor.__main__ import main
 from fedtutor.datasets import bundled
-from fedtutor.datasets.bundled import Images
 from fedtutor.distillation import VirtualImages
 from fedtutor.engine.checkpoints import Checkpoints
 from fedtutor.engine.files import ROOT
 from fedtutor.errors import FedtutorError
 from fedtutor.experiments import recipes, results
 from fedtutor.federation import Federation
+from fedtutor.images import Images
 from fedtutor.methods import Method, make
 from fedtutor.methods.fedavg import FedAvg
 from fedtutor.methods.fedprox import FedProx

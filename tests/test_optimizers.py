@@ -9,7 +9,7 @@ from torch import nn
 
 from fedtutor import rounds
 from fedtutor.clients import Client, Once
-from fedtutor.engine import optimizers
+from fedtutor.engine import batches, optimizers
 from fedtutor.errors import SettingError
 from fedtutor.methods.fedavg import average
 
@@ -93,9 +93,9 @@ def test_a_changed_learning_rate_counts():
 def test_images_come_in_the_same_batches_whatever_is_taken_ahead(monkeypatch):
     fed = federation("solo", batch_size=5)
     data = fed.clients[0].data
-    plain = rounds.batches(fed, len(data), torch.Generator().manual_seed(3))
+    plain = batches.batches(fed, len(data), torch.Generator().manual_seed(3))
     for ahead in (1, 200, 2**20):
-        monkeypatch.setattr(rounds, "AHEAD", ahead)
+        monkeypatch.setattr(batches, "AHEAD", ahead)
         pairs = list(rounds.loaded(fed, data, torch.Generator().manual_seed(3)))
         assert len(pairs) == len(plain) == 5
         for (told, x, y), index in zip(pairs, plain, strict=True):
@@ -106,7 +106,7 @@ def test_images_come_in_the_same_batches_whatever_is_taken_ahead(monkeypatch):
 
 def test_bits_do_not_depend_on_what_is_taken_ahead(monkeypatch):
     ahead = weights_of(played("fedavg", models=["hidden"]))
-    monkeypatch.setattr(rounds, "AHEAD", 1)
+    monkeypatch.setattr(batches, "AHEAD", 1)
     one_by_one = weights_of(played("fedavg", models=["hidden"]))
     assert all(torch.equal(ahead[name], one_by_one[name]) for name in ahead)
 

@@ -5,9 +5,9 @@ import trees
 
 from fedtutor import scenarios
 from fedtutor.datasets import rebuilt
-from fedtutor.datasets.bundled import Images
 from fedtutor.datasets.catalog import CORRUPTIONS
 from fedtutor.errors import DataError, SettingError
+from fedtutor.images import Images
 
 
 @pytest.fixture(autouse=True)

@@ -88,13 +88,13 @@ def test_a_third_round_is_refused(recipe, tmp_path):
 
 def test_weights_that_do_not_come_back_are_noticed(recipe, monkeypatch, tmp_path):
     one = play(recipe, "fedavg", 1, checkpoint=tmp_path)
-    whole = checkpoints._unpack
+    whole = checkpoints.unpack
 
     def forgetful(holder, packed, fed):
         packed["models"] = packed["models"] if hasattr(holder, "id") else {}  # not the server's
         whole(holder, packed, fed)
 
-    monkeypatch.setattr(checkpoints, "_unpack", forgetful)
+    monkeypatch.setattr(checkpoints, "unpack", forgetful)
     with pytest.raises(TrainingError, match="other weights than those of the checkpoint"):
         play(recipe, "fedavg", 2, checkpoint=tmp_path, weights=one["round"]["weights"])
 

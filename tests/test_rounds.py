@@ -6,6 +6,7 @@ from conftest import assert_same_bits, federation, images, played, tiny_scenario
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fedtutor import rounds
+from fedtutor.engine.batches import batches
 from fedtutor.errors import DataError, ModelError, SettingError, TrainingError
 from fedtutor.methods import Method
 from fedtutor.models.networks import Network
@@ -213,15 +214,15 @@ def test_public_batches_are_the_same_for_all_and_cover_every_image():
 def test_drop_last():
     fed = federation("solo", batch_size=5, drop_last=True)
     own = torch.Generator().manual_seed(0)
-    assert [len(b) for b in rounds.batches(fed, 12, own)] == [5, 5]
-    assert [len(b) for b in rounds.batches(fed, 3, own)] == [3]  # a small client still trains
+    assert [len(b) for b in batches(fed, 12, own)] == [5, 5]
+    assert [len(b) for b in batches(fed, 3, own)] == [3]  # a small client still trains
 
 
 def test_a_lone_last_image_joins_the_batch_before_it():
     fed = federation("solo", batch_size=5)
     own = torch.Generator().manual_seed(0)
     for count, sizes in ((11, [5, 6]), (12, [5, 5, 2]), (6, [6]), (1, [1]), (10, [5, 5])):
-        parts = rounds.batches(fed, count, own)
+        parts = batches(fed, count, own)
         assert [len(b) for b in parts] == sizes
         assert sorted(torch.cat(parts).tolist()) == list(range(count))
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from fedtutor.datasets import bundled as datasets
-from fedtutor.datasets.bundled import Images
 from fedtutor.errors import DataError, SettingError
+from fedtutor.images import NO_LABEL, Images
 from fedtutor.scenarios import base
 from fedtutor.scenarios.base import ClientData, Scenario, build
 
@@ -212,7 +212,7 @@ def test_parts_that_do_not_fit(changes, message):
 
 
 def test_public_images_need_no_label():
-    unlabeled = Images(some().x, torch.full((6,), datasets.NO_LABEL), "public")
+    unlabeled = Images(some().x, torch.full((6,), NO_LABEL), "public")
     assert len(tiny(public=unlabeled).public) == 6
 
 

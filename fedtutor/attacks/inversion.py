@@ -51,7 +51,7 @@ def local_steps(network: nn.Module, x: Tensor, y: Tensor, *, lr: float, batch_si
     Batches are taken in the order of x, the same in every epoch: the client's own order does not
     cross, so this is the attacker's guess (exact for one batch, or one image).
     """
-    from ..federation import cut  # the one rule for batches
+    from ..engine.batches import cut  # the one rule for batches
 
     buffers = dict(network.named_buffers())
     start = {name: p for name, p in network.named_parameters() if p.requires_grad}

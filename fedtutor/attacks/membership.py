@@ -160,7 +160,7 @@ def imitate(network: nn.Module, x: Tensor, y: Tensor, *, epochs: int, batch_size
 
     x as the network sees it. A lone last image joins the batch before it, as there.
     """
-    from ..federation import cut  # the one rule for batches
+    from ..engine.batches import cut  # the one rule for batches
 
     optimizer = torch.optim.SGD(network.parameters(), lr=lr, momentum=momentum)
     network.train()

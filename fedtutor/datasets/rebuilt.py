@@ -16,8 +16,9 @@ import torch
 from PIL import Image
 
 from ..errors import DataError, SettingError, choose
+from ..images import Images
 from . import cache
-from .bundled import Images, unread
+from .bundled import unread
 from .catalog import CORRUPTIONS
 
 PHOTOS = ("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg")  # shipped with scikit-image

@@ -18,9 +18,9 @@ from PIL import Image
 
 from ..engine.files import shown
 from ..errors import DataError, choose
+from ..images import Images
 from . import arrays, cache
 from .arrays import Pixels
-from .bundled import Images
 from .catalog import SETS, DataSet
 
 _notes: ContextVar[list | None] = ContextVar("notes", default=None)  # see `noted`

@@ -1,4 +1,4 @@
-"""Stop anywhere, go on later: checkpoints of a run, and stages that several runs share.
+"""Stop anywhere, go on later: checkpoints of a run.
 
 A checkpoint holds tensors and plain values only, and only what the next round needs: equal tensors
 once, no optimizer where every round has a new one, no network that is made anew before it is used
@@ -6,33 +6,23 @@ once, no optimizer where every round has a new one, no network that is made anew
 (`randomness.py`).
 """
 
-import copy
 import hashlib
-import json
 import os
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
-from ..channel import SERVER
 from ..errors import SettingError, StorageError
 from ..kinds import is_a
-from .files import ROOT, damaged, load_tensors, locked, save_tensors, shown
+from .files import ROOT, damaged, key_of, load_tensors, save_tensors, shown
 from .optimizers import new_optimizer
 
 PLAIN = (torch.Tensor, int, float, str, bool, type(None))
 TENSOR = "number of the tensor"  # key of the dict that stands for one inside a checkpoint
 FILES = 4  # of one checkpoint, where their size is limited
-
-
-def key_of(*parts) -> str:
-    """12 hex digits that identify settings, data and seed."""
-    text = json.dumps(parts, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def identity(fed) -> str:
@@ -115,7 +105,7 @@ class Checkpoints:
             "round": fed.round_,
             "history": fed.history,
             "channel": fed.channel.state(),
-            "holders": {name: _pack(holder, name, fed) for name, holder in holders.items()},
+            "holders": {name: pack(holder, name, fed) for name, holder in holders.items()},
         }
         tensors = {}
         value = _take_out(value, tensors)
@@ -143,7 +133,7 @@ class Checkpoints:
         fed.round_, fed.history = value["round"], value["history"]
         fed.channel.restore(value["channel"])
         for name, holder in {"server": fed.server, **{c.id: c for c in fed.clients}}.items():
-            _unpack(holder, value["holders"][name], fed)
+            unpack(holder, value["holders"][name], fed)
         return True
 
     def catch_up(self, fed) -> None:
@@ -202,47 +192,8 @@ class Checkpoints:
         )  # fmt: skip
 
 
-def artifact(fed, name: str, key, fn: Callable):
-    """The value of `fn()`, made once per (name, key, data, seed).
-
-    It is kept in `fed.artifacts`, a folder or a dict that several runs can share. The value is
-    nested dicts and lists of tensors and plain values; whoever gets it must not change it.
-    """
-    label = f"{name}-{key_of(key, fed.scenario.fingerprint, fed.seed)}"
-    if isinstance(kept := fed.artifacts, dict):
-        return kept[label] if label in kept else kept.setdefault(label, fn())
-    path = Path(fed.artifacts) / f"{label}.pt"
-    if not path.exists():
-        with locked(path):  # where several processes want it, one makes it
-            if not path.exists():
-                save_tensors(path, fn())
-    return load_tensors(path, fed.device)
-
-
-class Memory:
-    """What clients and server were at a moment, so that one client or all of it can be put back."""
-
-    def __init__(self, fed, clients):
-        self.fed, self.clients = fed, clients
-        holders = {SERVER: fed.server, **{c.id: c for c in clients}}
-        self.kept = {name: copy.deepcopy(_pack(h, name, fed)) for name, h in holders.items()}
-
-    def put_back(self, client) -> None:
-        """Networks, state, steps and optimizer as they were; nothing of what failed is kept."""
-        client.optimizer = client.once = None
-        for p in client.parameters():
-            p.grad = None
-        _unpack(client, copy.deepcopy(self.kept[client.id]), self.fed)
-
-    def put_all_back(self) -> None:
-        """Clients and server as they were, random numbers as at the begin of the round."""
-        _unpack(self.fed.server, copy.deepcopy(self.kept[SERVER]), self.fed)
-        for client in self.clients:
-            self.put_back(client)
-            client.begin_round(self.fed.round_, self.fed.device)
-
-
-def _pack(holder, name: str, fed) -> dict:
+def pack(holder, name: str, fed) -> dict:
+    """What a checkpoint keeps of a client or of the server."""
     _require_plain(holder.state, name)
     optimizer = getattr(holder, "optimizer", None) if fed.settings.keep_optimizer else None
     kept = {key: m for key, m in holder.models.items() if key not in fed.method.remade}
@@ -254,7 +205,8 @@ def _pack(holder, name: str, fed) -> dict:
     }
 
 
-def _unpack(holder, packed: dict, fed) -> None:
+def unpack(holder, packed: dict, fed) -> None:
+    """The reverse of `pack`."""
     for key, state in packed["models"].items():
         holder.models[key].load_state_dict(state)
     holder.state = packed["state"]

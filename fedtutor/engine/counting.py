@@ -17,6 +17,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from ..models.networks import watchers
+
 _open: list["Work"] = []  # all that count at the moment
 _lock, _here = threading.Lock(), threading.local()
 
@@ -31,28 +33,28 @@ class Work:
     def __enter__(self) -> "Work":
         self.cpu_seconds -= time.process_time()
         _open.append(self)
+        watchers.append(self._passed)
         return self
 
     def __exit__(self, *error) -> None:
         _open.remove(self)
+        watchers.remove(self._passed)
         self.cpu_seconds += time.process_time()
+
+    def _passed(self, network: nn.Module, x: Tensor) -> None:
+        """`models.Network` calls this for every batch x [batch, channels, size, size]."""
+        if getattr(_here, "uncounted", False):
+            return
+        trained = x.requires_grad or any(p.requires_grad for p in network.parameters())
+        count = images_in(x)
+        with _lock:
+            self.forward += count
+            self.backward += count * (trained and torch.is_grad_enabled())
 
     def as_dict(self) -> dict:
         """Plain values, ready for JSON."""
         return {"forward": self.forward, "backward": self.backward,
                 "cpu_seconds": self.cpu_seconds}  # fmt: skip
-
-
-def passed(network: nn.Module, x: Tensor) -> None:
-    """`models.Network` calls this for every batch x [batch, channels, size, size]."""
-    if not _open or getattr(_here, "uncounted", False):
-        return
-    count = images_in(x)
-    trained = x.requires_grad or any(p.requires_grad for p in network.parameters())
-    with _lock:
-        for work in _open:
-            work.forward += count
-            work.backward += count * (trained and torch.is_grad_enabled())
 
 
 def images_in(x: Tensor) -> int:

@@ -5,6 +5,7 @@ file or the new one and nothing in between. Nothing is unpickled: tensors are re
 `weights_only=True`.
 """
 
+import hashlib
 import json
 import os
 import tempfile
@@ -17,6 +18,12 @@ from filelock import FileLock
 from ..errors import StorageError
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def key_of(*parts) -> str:
+    """12 hex digits that identify settings, data and seed."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def shown(path: Path) -> str:

@@ -16,10 +16,10 @@ from torch.nn.functional import log_softmax
 from .. import losses, methods, models, scenarios
 from ..attacks import inversion, membership, quality, record
 from ..datasets import bundled
-from ..datasets.bundled import Images
 from ..datasets.sources import open_set
 from ..distillation import prepare
 from ..federation import Federation
+from ..images import Images
 from ..measures import accuracy
 from ..methods.fedavg import FedAvg
 from ..methods.shared import privacy

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..datasets.bundled import Images
+from ..images import Images
 from .base import Method, register
 from .shared.pretraining import pretrain
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import torch
 
 from .. import losses
+from ..engine.batches import batches
 from ..errors import SettingError, choose
-from ..rounds import batches
 from .base import register
 from .fccl import FCCL
 from .shared.public import exchange_mean, teacher_logits

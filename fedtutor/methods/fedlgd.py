@@ -22,7 +22,6 @@ from ..distillation import (
     labels_of,
     match_distributions,
     match_gradients,
-    prepare,
 )
 from ..errors import SettingError, choose
 from ..randomness import generator
@@ -108,7 +107,6 @@ class FedLGD(FedAvg):
                 f"{self.name} trains on virtual images and there are none", where="settings",
                 do="set virtual_ipc to at least 1",
             )  # fmt: skip
-        prepare(fed)  # nothing new where `rounds.run` has done it
         for client in fed.clients:  # line 9
             client.state["virtual"] = client.data.state()
         fed.server.state["virtual"] = self._noise(fed).state()

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ModelError
-from ..kinds import is_a
 
 # Layers whose `reset_parameters` draws nothing: it sets constants.
 CONSTANT = (nn.BatchNorm1d, nn.BatchNorm2d, nn.GroupNorm, nn.LayerNorm, nn.PReLU)
@@ -96,7 +95,8 @@ class RandomLayer(nn.Module):
 
     def __init__(self, p: float):
         super().__init__()
-        if not (is_a(p, float) and 0 <= p < 1):
+        number = isinstance(p, int | float) and not isinstance(p, bool)
+        if not (number and 0 <= p < 1):
             raise ModelError(f"p = {p!r}", where=type(self).__name__,
                              do="give a probability from 0, below 1")  # fmt: skip
         self.p, self.generator = p, None

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..engine.counting import passed
 from ..errors import FedtutorError, ModelError, choose, strict, whole
 from .layers import (
     Branches,
@@ -77,6 +76,9 @@ SAVING = ("_non_persistent_buffers_set", "_state_dict_hooks", "_state_dict_pre_h
           "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")  # fmt: skip
 
 
+watchers: list[Callable] = []  # each is called with (network, x) for every batch; see `counting`
+
+
 class Network(nn.Module):
     """features and classifier, for images of one shape; `feature_size` is d.
 
@@ -98,7 +100,8 @@ class Network(nn.Module):
                 where="models.Network.features",
                 do="build the network with the in_channels and image_size of the images",
             )
-        passed(self, x)
+        for watch in watchers:
+            watch(self, x)
         return self.body(x)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -21,8 +21,8 @@ import torch
 
 from ..channel import SERVER
 from ..datasets import bundled
-from ..datasets.bundled import Images
 from ..errors import DataError, SettingError, choose, strict
+from ..images import Images
 from ..kinds import is_a, is_known, words_of
 from .partitions import balanced_order, deal, dirichlet_partition, iid_partition, split_words, whole
 
@@ -244,7 +244,7 @@ def _require_images(value, where: str) -> None:
     if not isinstance(value, Images):
         raise DataError(
             f"the images are {_short(value)}", where=where,
-            do="give fedtutor.datasets.bundled.Images; from_arrays makes them from numpy arrays, "
+            do="give fedtutor.images.Images; from_arrays makes them from numpy arrays, "
             "and the images of a torch Dataset have to be stacked first",
         )  # fmt: skip
 

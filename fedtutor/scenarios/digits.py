@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from ..datasets import bundled, catalog, rebuilt
-from ..datasets.bundled import NO_LABEL, Images
 from ..datasets.sources import Source, open_set
 from ..errors import DataError, SettingError, choose
+from ..images import NO_LABEL, Images
 from .base import DIGITS, IMAGENET, MNIST, ClientData, Scenario, register
 from .partitions import balanced_order, deal, split_words, whole
 

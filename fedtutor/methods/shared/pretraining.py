@@ -8,9 +8,10 @@ network, settings, data, seed), so that methods share them and a resumed run doe
 import math
 
 from ...clients import Client
+from ...engine.batches import batches
+from ...engine.optimizers import new_optimizer
 from ...errors import SettingError, TrainingError
 from ...losses import cross_entropy
-from ...rounds import batches, new_optimizer
 
 
 def pretrain(fed, epochs: int) -> None:

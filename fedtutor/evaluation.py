@@ -1,0 +1,68 @@
+"""Accuracies and losses of a run, noted in its history.
+
+Evaluation measures a method and is no part of it: what it computes is not counted as work.
+"""
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from .clients import Client
+from .engine.checks import evaluated
+from .engine.counting import uncounted
+from .measures import accuracy
+from .settings import LAST
+
+
+def observe(fed, moment: str, clients: Sequence[Client]) -> None:
+    """Evaluate at a moment inside the round, if the settings ask for it."""
+    last = fed.round_ == fed.settings.rounds and moment + LAST in fed.settings.observe
+    if last or moment in fed.settings.observe:
+        evaluate(fed, moment, clients)
+
+
+def evaluate(fed, moment: str, clients: Sequence[Client] | None = None) -> None:
+    """Add an accuracy matrix to the history; a network that clients share is run once."""
+    clients = clients or fed.clients
+    network = {c.id: evaluated(fed, c) for c in clients}
+    first = {id(network[c.id]): c for c in reversed(clients)}
+    for c in first.values():
+        c.train(False)
+        network[c.id].eval()
+    cells = [(c, test) for c in first.values() for test in fed.scenario.tests]
+    sizes = [len(fed.scenario.tests[test]) for _, test in cells]
+    values = iter(fed.pool.map(lambda cell: _accuracy(fed, *cell), cells, sizes))
+    found = {key: [next(values) for _ in fed.scenario.tests] for key in first}
+    for c in first.values():
+        c.train()
+    _note(fed, moment, {c.id: found[id(network[c.id])] for c in clients})
+
+
+def row(fed, client: Client) -> list[float]:
+    """The client's row of the accuracy matrix, computed where its training runs."""
+    client.train(False)
+    values = [_accuracy(fed, client, test) for test in fed.scenario.tests]
+    client.train()
+    return values
+
+
+def note_local(fed, clients: Sequence[Client], trained: Sequence[tuple]) -> None:
+    """Add what the local updates returned: losses, and accuracies per local epoch."""
+    losses = {c.id: loss for c, (loss, _) in zip(clients, trained, strict=True)}
+    values = [losses.get(c.id) for c in fed.clients]
+    fed.history["loss"].append({"round": fed.round_, "values": values})
+    for epoch, rows in enumerate(zip_longest(*(rows for _, rows in trained)), start=1):
+        _note(fed, "local_epoch", dict(zip(losses, rows, strict=True)), epoch)
+
+
+def _accuracy(fed, client: Client, test: str) -> float:
+    with uncounted():
+        return accuracy(
+            lambda x: fed.method.predict(fed, client, x), fed.scenario.tests[test],
+            fed.scenario, batch_size=fed.settings.eval_batch_size,
+        )  # fmt: skip
+
+
+def _note(fed, moment: str, rows: dict[str, list[float]], epoch: int | None = None) -> None:
+    matrix = [rows.get(c.id) for c in fed.clients]  # None: this client sat out
+    entry = {"round": fed.round_, "moment": moment, "epoch": epoch, "matrix": matrix}
+    fed.history["accuracy"].append(entry)
