@@ -11,7 +11,7 @@ from fedtutor.datasets.catalog import CORRUPTIONS, SETS
 from fedtutor.errors import DataError, FedtutorError, SettingError
 from fedtutor.scenarios import digits, photos
 from fedtutor.scenarios.base import SCENARIOS, build
-from fedtutor.scenarios.digits import public_images
+from fedtutor.scenarios.common import public_images
 from fedtutor.scenarios.photos import stratified
 
 REAL = [name for name in SCENARIOS if not name.endswith("-mini")]
