@@ -109,7 +109,7 @@ class Scenario:
         self._require(
             shape[1] == shape[2],
             f"the images are {shape[1]} pixels high and {shape[2]} wide",
-            "make them square: datasets.pad(images, size) or datasets.resize(images, size)",
+            "make them square: bundled.pad(images, size) or bundled.resize(images, size)",
         )
 
     def _check_kinds(self) -> None:
