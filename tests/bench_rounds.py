@@ -51,7 +51,7 @@ from fedtutor.experiments.results import environment
 from fedtutor.federation import Federation
 from fedtutor.losses import cross_entropy
 from fedtutor.report.tables import with_part
-from fedtutor.scenarios import base
+from fedtutor.scenarios import common
 from fedtutor.scenarios.base import ClientData, Scenario
 from fedtutor.settings import Settings
 
@@ -86,8 +86,8 @@ def five_of_500() -> Scenario:
         name="five", title="MNIST sample, 3x32x32", num_classes=10,
         clients=tuple(ClientData(f"client-{k}", "mnist", held[500 * k : 500 * (k + 1)])
                       for k in range(5)),
-        tests={"mnist": held[2500:]}, public=None, mean=base.IMAGENET[0],
-        std=base.IMAGENET[1], stand_in=True, class_names=base.DIGITS,
+        tests={"mnist": held[2500:]}, public=None, mean=common.IMAGENET[0],
+        std=common.IMAGENET[1], stand_in=True, class_names=common.DIGITS,
     )  # fmt: skip
 
 

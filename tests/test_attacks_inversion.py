@@ -16,7 +16,7 @@ from fedtutor.methods.shared import privacy
 from fedtutor.models import networks
 from fedtutor.models.networks import Architecture
 from fedtutor.randomness import generator
-from fedtutor.scenarios.base import MNIST
+from fedtutor.scenarios.common import MNIST
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

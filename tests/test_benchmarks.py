@@ -11,7 +11,7 @@ from fedtutor.errors import DataError, FedtutorError, SettingError
 from fedtutor.images import NO_LABEL
 from fedtutor.scenarios import digits, photos
 from fedtutor.scenarios.base import SCENARIOS, build
-from fedtutor.scenarios.digits import public_images
+from fedtutor.scenarios.common import public_images
 from fedtutor.scenarios.photos import stratified
 
 REAL = [name for name in SCENARIOS if not name.endswith("-mini")]

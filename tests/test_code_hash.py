@@ -15,7 +15,7 @@ from fedtutor.experiments.code_hash import OURS, PACKAGE, Code, changed, code_of
 from fedtutor.methods.fedavg import FedAvg
 from fedtutor.models import networks as nets
 from fedtutor.models.networks import Architecture
-from fedtutor.scenarios import base
+from fedtutor.scenarios import mini
 
 METHODS = sorted(methods.METHODS)  # before a test enters more
 
@@ -107,7 +107,7 @@ def test_options_of_a_network_count(monkeypatch):
 
 
 def test_a_scenario_concerns_its_runs_alone():
-    code = edited(("scenarios.base", 'bundled.enlarge(bundled.optical_digits(), 4)',
+    code = edited(("scenarios.mini", 'bundled.enlarge(bundled.optical_digits(), 4)',
                    'datasets.enlarge(datasets.optical_digits(), 2)'))  # fmt: skip
     assert of(scenario="digits-mini", code=code) != of(scenario="digits-mini")
     assert of(code=code) == of()
@@ -292,7 +292,7 @@ def body(channels, size):
 
 
 def builder():
-    return base.mnist_mini()
+    return mini.mnist_mini()
 
 
 def test_methods_networks_and_scenarios_in_a_file_count(monkeypatch):
@@ -304,7 +304,7 @@ def test_methods_networks_and_scenarios_in_a_file_count(monkeypatch):
     named = {name for name in found["files"] if name.startswith("yours")}
     test = "test_methods_networks_and_scenarios_in_a_file_count.<locals>.<lambda>"
     assert named == {f"yours: {name}" for name in ("InAFile", "body", "builder", test)}
-    code = edited(("scenarios.base", "images[order[:1000]]", "images[order[:900]]"))
+    code = edited(("scenarios.mini", "images[order[:1000]]", "images[order[:900]]"))
     assert code_of("mine", ["mine"], "mine", code=code) != code_of("mine", ["mine"], "mine")
 
 

@@ -130,7 +130,7 @@ def test_no_pixel_is_read_to_see_whether_data_are_there(runs, monkeypatch):
     def blocks(*arguments):
         raise AssertionError("a pixel was read")
 
-    monkeypatch.setattr("fedtutor.datasets.arrays._stored", blocks)
+    monkeypatch.setattr("fedtutor.datasets.arrays._selected", blocks)
     assert queue.absent(runs[0]) is None
     with pytest.raises(AssertionError):
         built(runs[0])

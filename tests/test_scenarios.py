@@ -8,7 +8,7 @@ import torch
 from fedtutor.datasets import bundled as datasets
 from fedtutor.errors import DataError, SettingError
 from fedtutor.images import NO_LABEL, Images
-from fedtutor.scenarios import base
+from fedtutor.scenarios import mini
 from fedtutor.scenarios.base import ClientData, Scenario, build
 
 ALL = (("digits-mini", {}), ("mnist-mini", {}), ("mnist-mini", {"partition": "dirichlet"}))
@@ -111,7 +111,7 @@ def test_private_and_test_indices_are_disjoint(monkeypatch, split_seed):
 
     sample = datasets.mnist_sample
     monkeypatch.setattr(datasets, "mnist_sample", lambda: numbered(sample()))
-    monkeypatch.setattr(base, "MNIST", base.IMAGENET)
+    monkeypatch.setattr(mini, "MNIST", mini.IMAGENET)
     scenario = build("mnist-mini", private_size=4000, split_seed=split_seed)
     everywhere = [i for client in scenario.clients for i in numbers(client.private)]
     assert sorted(everywhere + numbers(scenario.tests["mnist"])) == list(range(5000))

@@ -43,12 +43,19 @@ def npz(path: Path) -> Pixels:
     A packed file (`packing.py`) has an array `rows`, too: only these images are in it.
     """
     with reading(path):
-        y = _int64(_small(path, "labels"), path)
+        y = _int64(array(path, "labels"), path)
         count, place = packed(path, len(y))
 
     def blocks(rows, size):
-        with reading(path):
-            yield from _chosen(_stored(path, count), place(rows))
+        with reading(path), member(path, "images") as file:
+            shape, dtype = _header(file)
+            if dtype != np.uint8 or shape[0] != count or shape[3:] not in ((), (1,), (3,)):
+                raise DataError(
+                    f"the images are {dtype} {list(shape)}, with {count} labels", where=shown(path),
+                    do="store uint8 images [n, h, w] or [n, h, w, 3]",
+                )  # fmt: skip
+            shape = shape[:3] if shape[3:] == (1,) else shape
+            yield from _selected(file, shape, place(rows))
 
     return Pixels(y, blocks)
 
@@ -56,15 +63,15 @@ def npz(path: Path) -> Pixels:
 def jpeg_npz(path: Path) -> Pixels:
     """`jpeg` (the files, one after the other), `offsets` [n + 1] and `labels`."""
     with reading(path):
-        y = _int64(_small(path, "labels"), path)
-        offsets = _int64(_small(path, "offsets"), path)
+        y = _int64(array(path, "labels"), path)
+        offsets = _int64(array(path, "offsets"), path)
         count, place = packed(path, len(y))
         if len(offsets) != count + 1 or (np.diff(offsets) <= 0).any():
             raise ValueError("offsets and labels do not fit")
 
     def decoded(rows, size):
-        with reading(path), _opened_member(path, "jpeg") as (file, _, dtype):
-            if dtype != np.uint8:
+        with reading(path), member(path, "jpeg") as file:
+            if _header(file)[1] != np.uint8:
                 raise ValueError("jpeg is not bytes")
             at = 0
             for part in parts(place(rows)):
@@ -74,7 +81,6 @@ def jpeg_npz(path: Path) -> Pixels:
                     images.append(decode(io.BytesIO(file.read(int(end - start))), size))
                     at = int(end)
                 yield np.stack(images)
-            _to_the_end(file)
 
     def fill(array):
         start = 0
@@ -97,7 +103,7 @@ def packed(path: Path, total: int) -> tuple[int, Callable[[np.ndarray], np.ndarr
     with zipfile.ZipFile(path) as archive:
         if "rows.npy" not in archive.namelist():
             return total, lambda rows: rows
-    held = _int64(_small(path, "rows"), path)
+    held = _int64(array(path, "rows"), path)
     if (np.diff(held) <= 0).any() or (len(held) and not 0 <= held[0] <= held[-1] < total):
         raise ValueError("rows are not ascending numbers of images")
 
@@ -114,67 +120,48 @@ def packed(path: Path, total: int) -> tuple[int, Callable[[np.ndarray], np.ndarr
     return len(held), place
 
 
-def _small(path: Path, name: str) -> np.ndarray:
-    """A short array of an .npz file."""
-    with _opened_member(path, name) as (file, shape, dtype):
-        return np.frombuffer(file.read(), dtype).reshape(shape)
-
-
 @contextmanager
-def _opened_member(path: Path, name: str):
-    """An array of an .npz file as (its bytes to be read, shape, type); objects are refused."""
+def member(path: Path, name: str):
+    """An array of an .npz file, open to be read; at the end its checksum is compared."""
     with zipfile.ZipFile(path) as archive:
-        try:
-            file = archive.open(f"{name}.npy")
-        except KeyError:
-            held = ", ".join(n.removesuffix(".npy") for n in archive.namelist())
+        names = [known.removesuffix(".npy") for known in archive.namelist()]
+        if f"{name}.npy" not in archive.namelist():
             raise DataError(f"{path.name} has no array {name!r}", where=shown(path),
-                            do=f"it holds: {held}; see data/README.md") from None  # fmt: skip
-        with file:
-            old = np.lib.format.read_magic(file) == (1, 0)
-            read = np.lib.format.read_array_header_1_0 if old else (
-                np.lib.format.read_array_header_2_0)  # fmt: skip
-            shape, fortran, dtype = read(file)
-            if dtype.hasobject:
-                raise ValueError("Object arrays are never loaded")
-            if fortran and len(shape) > 1:
-                raise ValueError("columns first")
-            yield file, shape, dtype
+                            do=f"it holds: {', '.join(names)}; see data/README.md")  # fmt: skip
+        with archive.open(f"{name}.npy") as file:
+            yield file
+            while file.read(BLOCK):
+                pass
 
 
-def _stored(path: Path, expected: int) -> Iterator[np.ndarray]:
-    """The images of an .npz file in blocks."""
-    with _opened_member(path, "images") as (file, shape, dtype):
-        colored = len(shape) == 3 or (len(shape) == 4 and shape[3] in (1, 3))
-        if dtype != np.uint8 or not colored or shape[0] != expected:
-            raise DataError(
-                f"the images are {dtype} {list(shape)}, with {expected} labels",
-                where=shown(path), do="store uint8 images [n, h, w] or [n, h, w, 3]",
-            )  # fmt: skip
-        shape = shape[:3] if shape[3:] == (1,) else shape
-        one = math.prod(shape[1:])
-        step = max(1, BLOCK // one)
-        for start in range(0, shape[0], step):
-            count = min(step, shape[0] - start)
-            block = np.frombuffer(file.read(count * one), np.uint8)
-            yield block.reshape(count, *shape[1:])
-        _to_the_end(file)
+def array(path: Path, name: str) -> np.ndarray:
+    """A whole array of an .npz file; nothing is unpickled."""
+    with member(path, name) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
 
 
-def _to_the_end(file) -> None:
-    """An archive's checksum is compared at its end."""
-    while file.read(BLOCK):
-        pass
+def _header(file) -> tuple[tuple[int, ...], np.dtype]:
+    """Shape and type of the array whose bytes come next in `file`; objects are refused."""
+    old = np.lib.format.read_magic(file) == (1, 0)
+    read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read(file)
+    if dtype.hasobject:
+        raise ValueError("Object arrays are never loaded")
+    if fortran and len(shape) > 1:
+        raise ValueError("columns first")
+    return shape, dtype
 
 
-def _chosen(blocks: Iterator[np.ndarray], rows: np.ndarray) -> Iterator[np.ndarray]:
-    """The ascending `rows` out of consecutive blocks."""
-    start = 0
-    for block in blocks:
-        here = rows[np.searchsorted(rows, start) : np.searchsorted(rows, start + len(block))]
+def _selected(file, shape: tuple[int, ...], rows: np.ndarray) -> Iterator[np.ndarray]:
+    """The ascending `rows` of the uint8 images whose bytes come next in `file`, in blocks."""
+    one = math.prod(shape[1:])
+    step = max(1, BLOCK // one)
+    for start in range(0, shape[0], step):
+        count = min(step, shape[0] - start)
+        block = np.frombuffer(file.read(count * one), np.uint8).reshape(count, *shape[1:])
+        here = rows[np.searchsorted(rows, start) : np.searchsorted(rows, start + count)]
         if len(here):
             yield block[here - start]
-        start += len(block)
 
 
 def from_cache(name: str, count: int, rows: np.ndarray, size: int, fill) -> Iterator[np.ndarray]:
@@ -196,13 +183,23 @@ def _int64(values, path: Path) -> np.ndarray:
     return values.astype(np.int64)
 
 
-def decode(file, size: int | None) -> np.ndarray:
-    """An image file as uint8 [h, w, 3], brought to `size` if one is given."""
+def decode(file, size: int) -> np.ndarray:
+    """An image file as uint8 [size, size, 3]."""
     with Image.open(file) as image:
-        rgb = image if image.mode == "RGB" else image.convert("RGB")
-        if size is not None and rgb.size != (size, size):
-            rgb = rgb.resize((size, size), Image.Resampling.BILINEAR)
-        return np.asarray(rgb)
+        return resized(image.convert("RGB"), size)
+
+
+def resized(image: Image.Image, size: int) -> np.ndarray:
+    """An image at `size` x `size` pixels, bilinearly, as PIL does it and the papers' code."""
+    same = image.size == (size, size)
+    return np.asarray(image if same else image.resize((size, size), Image.Resampling.BILINEAR))
+
+
+def fitted(images: np.ndarray, size: int) -> np.ndarray:
+    """uint8 [b, h, w] or [b, h, w, 3] as [b, channels, size, size]."""
+    if images.shape[1:3] != (size, size):
+        images = np.stack([resized(Image.fromarray(image), size) for image in images])
+    return images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
 
 
 def idx(path: Path) -> Pixels:
@@ -217,21 +214,16 @@ def idx(path: Path) -> Pixels:
         if len(y) != count:
             raise EOFError
 
-    def stored():
+    def blocks(rows, size):
         with reading(path), _opened(path) as file:
             shape = _idx_header(file, dims=3)
             if shape[0] != len(y):
                 raise ValueError("images and labels differ in number")
-            one = shape[1] * shape[2]
-            step = max(1, BLOCK // one)
-            for start in range(0, len(y), step):
-                count = min(step, len(y) - start)
-                images = np.frombuffer(file.read(count * one), np.uint8)
-                images = images.reshape(count, *shape[1:])
+            for images in _selected(file, shape, rows):
                 yield images.transpose(0, 2, 1) if path.name.startswith("emnist") else images
             file.read(1)
 
-    return Pixels(y, lambda rows, size: _chosen(stored(), rows))
+    return Pixels(y, blocks)
 
 
 def _opened(path: Path):
@@ -319,7 +311,8 @@ def cifar(folder: Path, names: Sequence[str], labels: str) -> Pixels:
     def blocks(rows, size):
         for (data, _), (start, end) in zip(files, pairwise(ends), strict=True):
             here = rows[(rows >= start) & (rows < end)] - start
-            yield data[here].transpose(0, 2, 3, 1)
+            if len(here):
+                yield data[here].transpose(0, 2, 3, 1)
 
     return Pixels(np.concatenate([y for _, y in files]), blocks)
 

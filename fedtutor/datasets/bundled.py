@@ -5,7 +5,6 @@ every loader compares it with the one measured when the suite was written: "the 
 one data set until somebody checks (FINGERPRINTS below, `data/README.md` for sources and licenses).
 """
 
-import zipfile
 import zlib
 from functools import cache
 from importlib.util import find_spec
@@ -13,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
 
 from ..engine.files import ROOT, shown
 from ..errors import DataError, choose, whole
 from ..images import NO_LABEL, Images
+from .arrays import array, fitted
+from .cache import reading
 
 BUNDLED = ROOT / "data" / "bundled" / "digits_mini.npz"
 
@@ -66,47 +66,16 @@ def require_channels_last(shape: tuple[int, ...], *, where: str) -> None:
         )  # fmt: skip
 
 
-def read_npz(path: Path, names: list[str]) -> dict[str, np.ndarray]:
-    """The named arrays of an .npz file. Nothing is unpickled.
-
-    Raises `DataError` for a file that is missing, truncated or damaged, lacks one of the arrays,
-    or holds pickled Python objects.
-    """
-    name, where = Path(path).name, shown(path)
-    restore = "restore the file (git checkout), or make it anew as data/README.md says"
-    if not Path(path).is_file():
-        raise DataError(f"{name} is missing", where=where, do=restore)
-    try:
-        with zipfile.ZipFile(path):  # a bare pickle or array is refused before numpy opens it
-            pass
-        with np.load(path, allow_pickle=False) as file:
-            found, arrays = file.files, {key: file[key] for key in names if key in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        if "allow_pickle" in str(error):
-            raise DataError(
-                f"{name} holds pickled objects, which are never loaded",
-                where=where, do="store plain arrays with numpy.savez_compressed",
-            ) from None  # fmt: skip
-        raise DataError(f"{name} is damaged or truncated", where=where, do=restore) from None
-    for key in names:
-        if not isinstance(arrays.get(key), np.ndarray):
-            raise DataError(
-                f"{name} has no array {key!r}", where=where,
-                do=f"it holds: {', '.join(found)}; {restore}",
-            )  # fmt: skip
-    return arrays
-
-
 def bundled(name: str, path: Path = BUNDLED) -> Images:
     """A part of the bundled file: "street", "synthetic" (1,000 images each) or "public" (512).
 
     uint8 [n, 3, 32, 32]. Public images have no label (`NO_LABEL`).
     """
     choose(name, ("street", "synthetic", "public"), kind="part", where=shown(path), error=DataError)
-    names = [f"{name}_images"] + ([] if name == "public" else [f"{name}_labels"])
-    arrays = read_npz(path, names)
-    images = arrays[names[0]]
-    labels = arrays[names[1]] if len(names) == 2 else np.full(len(images), NO_LABEL)
+    with reading(path, do="restore it (git checkout), or make it anew as data/README.md says"):
+        images = array(path, f"{name}_images")
+        public = name == "public"
+        labels = np.full(len(images), NO_LABEL) if public else array(path, f"{name}_labels")
     source = {
         "street": "street-style digits, rendered (bundled)",
         "synthetic": "synthetic digits, rendered (bundled)",
@@ -155,33 +124,15 @@ def resize(images: Images, size: int) -> Images:
         return images
     if not images.read:
         return unread(images, images.x.shape[1], size)
-    x = torch.empty(*images.x.shape[:2], size, size, dtype=torch.uint8)
-    for small, image in zip(x, images.x, strict=True):
-        planes = image.permute(1, 2, 0).squeeze(2).contiguous().numpy()
-        resized = Image.fromarray(planes).resize((size, size), Image.Resampling.BILINEAR)
-        small.copy_(torch.from_numpy(np.array(resized)).view(size, size, -1).permute(2, 0, 1))
-    return Images(x, images.y, images.source)
+    x = fitted(images.x.permute(0, 2, 3, 1).squeeze(3).contiguous().numpy(), size)
+    return Images(torch.from_numpy(np.ascontiguousarray(x)), images.y, images.source)
 
 
 def enlarge(images: Images, factor: int) -> Images:
-    """Bilinear enlargement by a whole `factor`, in whole numbers: the same bits everywhere."""
+    """Bilinear enlargement by a whole `factor`; for powers of two the same bits everywhere."""
     whole("factor", factor, 1, "enlarge", DataError)
-    x = images.x.long()
-    for _ in range(2):  # height, then width: after two transpositions both are done
-        x = _stretch(x, factor).transpose(2, 3)
-    unit = (2 * factor) ** 2
-    return Images(((x + unit // 2) // unit).to(torch.uint8), images.y, images.source)
-
-
-def _stretch(x: torch.Tensor, factor: int) -> torch.Tensor:
-    """Enlarge dimension 2 and multiply by 2 * factor: new row i lies between two old ones."""
-    last = x.shape[2] - 1
-    position = 2 * torch.arange(x.shape[2] * factor) + 1 - factor  # in old rows x 2 * factor
-    above = position.div(2 * factor, rounding_mode="floor")
-    weight = (position - above * 2 * factor)[:, None]
-    return (2 * factor - weight) * x[:, :, above.clamp(0, last)] + weight * x[
-        :, :, (above + 1).clamp(0, last)
-    ]
+    x = torch.nn.functional.interpolate(images.x.double(), scale_factor=factor, mode="bilinear")
+    return Images((x + 0.5).floor().to(torch.uint8), images.y, images.source)
 
 
 def to_rgb(images: Images) -> Images:

@@ -18,10 +18,9 @@ from pathlib import Path, PurePosixPath
 from urllib.error import URLError
 
 import numpy as np
-from filelock import FileLock
 from torchvision.datasets.utils import download_url
 
-from ..engine.files import ROOT, shown
+from ..engine.files import ROOT, locked, shown
 from ..errors import DataError, StorageError
 
 TIMEOUT = 30  # seconds without an answer from a server
@@ -34,30 +33,28 @@ def folder() -> Path:
     return Path(os.environ.get("FEDTUTOR_CACHE") or ROOT / "data" / "cache")
 
 
-@contextmanager
-def making(target: Path):
-    """An empty folder beside `target` in which to make it, or None if somebody just did.
+def made_once(target: Path, make: Callable[[Path], Path]) -> Path:
+    """`target`; if it is not there, make(folder) makes it in an empty folder and says its path.
 
-    One process at a time; whatever is left in the folder afterwards is deleted.
+    One process at a time; whatever else is left in the folder is deleted.
     """
+    if target.exists():
+        return target
+    do = "free some space, or set FEDTUTOR_CACHE to a folder that can be written to"
+    half = f".{target.name}.half-"
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(target.parent / f".{target.name}.lock"):
-            if target.exists():
-                yield None
-                return
-            for left in target.parent.glob(f".{target.name}.half-*"):  # by a killed process
-                shutil.rmtree(left, ignore_errors=True)
-            temporary = tempfile.mkdtemp(prefix=f".{target.name}.half-", dir=target.parent)
-            try:
-                yield Path(temporary)
-            finally:
-                shutil.rmtree(temporary, ignore_errors=True)
+        with locked(target, do):
+            if not target.exists():
+                for left in target.parent.glob(f"{half}*"):  # by a killed process
+                    shutil.rmtree(left, ignore_errors=True)
+                with tempfile.TemporaryDirectory(
+                    prefix=half, dir=target.parent, ignore_cleanup_errors=True
+                ) as folder:
+                    os.replace(make(Path(folder)), target)
     except OSError as error:
-        raise StorageError(
-            f"cannot write {target.name}: {error.strerror or error}", where=shown(target.parent),
-            do="free some space, or set FEDTUTOR_CACHE to a folder that can be written to",
-        ) from None  # fmt: skip
+        raise StorageError(f"cannot write {target.name}: {error.strerror or error}",
+                           where=shown(target.parent), do=do) from None  # fmt: skip
+    return target
 
 
 def fetch(urls: Sequence[str], target: Path, md5: str, *, where: str, do: str) -> Path:
@@ -66,17 +63,15 @@ def fetch(urls: Sequence[str], target: Path, md5: str, *, where: str, do: str) -
     A file with another checksum is deleted and fetched once more; then, or where no server
     answers, `DataError` with `where` else we looked and what to `do` without us.
     """
-    if target.exists():
-        return target
-    with making(target) as temporary:
-        if temporary is None:
-            return target
-        found = _download(urls, temporary, target.name, md5)
+
+    def download(folder: Path) -> Path:
+        found = _download(urls, folder, target.name, md5)
         if isinstance(found, str):
             raise DataError(f"{target.name} cannot be downloaded: {found}",
                             where=f"{where}; then {', '.join(urls)}", do=do)  # fmt: skip
-        os.replace(found, target)
-    return target
+        return found
+
+    return made_once(target, download)
 
 
 def _download(urls: Sequence[str], temporary: Path, name: str, md5: str) -> Path | str:
@@ -106,40 +101,34 @@ def unpack(archive: Path) -> Path:
     """The folder with the content of a .zip or .tar archive, unpacked once.
 
     Raises `DataError` for an archive that is truncated or damaged, or that has a member outside
-    its own folder (absolute, "..", a link): nothing of it is kept.
+    its own folder (absolute, "..", a link that leads out): nothing of it is kept.
     """
     state = archive.stat()
     name = f"{archive.name.split('.')[0]}-{state.st_size:x}-{state.st_mtime_ns:x}"
-    target = folder() / "unpacked" / name
-    if target.exists():
-        return target
-    with making(target) as temporary:
-        if temporary is not None:
-            with reading(archive):
-                _extract(archive, temporary / name)
-            os.replace(temporary / name, target)
-    return target
+
+    def extract(temporary: Path) -> Path:
+        with reading(archive):
+            _extract(archive, temporary / name)
+        return temporary / name
+
+    return made_once(folder() / "unpacked" / name, extract)
 
 
 def _extract(archive: Path, target: Path) -> None:
     zipped = zipfile.is_zipfile(archive)
     with zipfile.ZipFile(archive) if zipped else tarfile.open(archive) as file:
-        for member in file.infolist() if zipped else file:
-            name = PurePosixPath((member.filename if zipped else member.name).replace("\\", "/"))
-            plain = zipped or member.isfile() or member.isdir()
-            if name.is_absolute() or ".." in name.parts or ":" in str(name) or not plain:
-                raise DataError(
-                    f"{archive.name} would write outside its folder: {str(name)!r}",
-                    where=shown(archive), do="do not trust it; fetch it again from its source",
-                )  # fmt: skip
-            to = target / name
-            if member.is_dir() if zipped else member.isdir():
-                to.mkdir(parents=True, exist_ok=True)
-                continue
-            to.parent.mkdir(parents=True, exist_ok=True)
-            source = file.open(member) if zipped else file.extractfile(member)
-            with source, open(to, "wb") as copy:
-                shutil.copyfileobj(source, copy)
+        names = map(PurePosixPath, file.namelist() if zipped else file.getnames())
+        outside = [str(name) for name in names if name.is_absolute() or ".." in name.parts]
+        try:
+            if not outside:
+                file.extractall(target, **({} if zipped else {"filter": "data"}))
+        except tarfile.FilterError as error:  # a link that leads out, or a device
+            outside = [error.tarinfo.name]
+    if outside:
+        raise DataError(
+            f"{archive.name} would write outside its folder: {outside[0]!r}", where=shown(archive),
+            do="do not trust it; fetch it again from its source",
+        )  # fmt: skip
 
 
 def prepared(name: str, shape: tuple[int, ...], fill: Callable[[np.ndarray], None]) -> np.ndarray:
@@ -147,16 +136,14 @@ def prepared(name: str, shape: tuple[int, ...], fill: Callable[[np.ndarray], Non
 
     `name` has to say everything that the content depends on.
     """
-    target = folder() / "prepared" / f"{name}.npy"
-    if not target.exists():
-        with making(target) as temporary:
-            if temporary is not None:
-                file = temporary / target.name
-                array = np.lib.format.open_memmap(file, "w+", dtype=np.uint8, shape=shape)
-                fill(array)
-                array.flush()
-                del array
-                os.replace(file, target)
+
+    def make(temporary: Path) -> Path:
+        array = np.lib.format.open_memmap(temporary / "made.npy", "w+", np.uint8, shape)
+        fill(array)
+        array.flush()
+        return temporary / "made.npy"
+
+    target = made_once(folder() / "prepared" / f"{name}.npy", make)
     with reading(target, do="delete the file; it is made anew"):
         array = np.load(target, mmap_mode="r", allow_pickle=False)
         if array.shape != shape or array.dtype != np.uint8:
@@ -173,7 +160,7 @@ def reading(path: Path, *, do: str = "fetch it again from its source, see data/R
         missing = Path(error.filename or path)
         raise DataError(f"{missing.name} is missing", where=shown(missing.parent), do=do) from None
     except DAMAGED as error:
-        if "Object arrays" in str(error):  # numpy's words, and those of formats.py
+        if "Object arrays" in str(error):  # numpy's words, and those of arrays.py
             raise DataError(
                 f"{path.name} holds pickled objects, which are never loaded", where=shown(path),
                 do="store plain arrays with numpy.savez_compressed",

@@ -1,4 +1,4 @@
-"""Readers for data sets that are published as folders of images, like those of `formats.py`.
+"""Readers for data sets that are published as folders of images, like those of `arrays.py`.
 
 Images are decoded and resized once, then read from the cache.
 """

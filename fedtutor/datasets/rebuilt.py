@@ -18,6 +18,7 @@ from PIL import Image
 from ..errors import DataError, SettingError, choose
 from ..images import Images
 from . import cache
+from .arrays import resized
 from .bundled import unread
 from .catalog import CORRUPTIONS
 
@@ -77,8 +78,7 @@ def corrupted(images: Images, corruption: str, *, severity: int, rows: np.ndarra
 
     def fill(array):
         for i, row in enumerate(rows.tolist()):
-            made = Image.fromarray(_corrupt(x[i], corruption, severity, row))
-            array[i] = np.asarray(made.resize((size, size), Image.Resampling.BILINEAR))
+            array[i] = resized(Image.fromarray(_corrupt(x[i], corruption, severity, row)), size)
 
     name = f"cifar10-c-rebuilt-{corruption}-{severity}-{size}-{digest}"
     made = cache.prepared(name, (len(x), size, size, 3), fill)

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
 
 from ..engine.files import shown
 from ..errors import DataError, choose
@@ -71,24 +70,16 @@ class Source:
         x, start = torch.empty(len(index), channels, size, size, dtype=torch.uint8), 0
         out = x.numpy()
         for block in self.pixels.blocks(index[order], size):
-            out[order[start : start + len(block)]] = _fitted(block, size, channels, self.words)
+            block = arrays.fitted(block, size)
+            if block.shape[1] > channels:
+                raise DataError("the images have colors, the scenario has none", where=self.words,
+                                do="ask for channels=3")  # fmt: skip
+            out[order[start : start + len(block)]] = block  # one gray channel is repeated
             start += len(block)
         if start != len(index):
             raise DataError(f"{len(index) - start} of {len(index)} images are not there",
                             where=self.words, do="fetch the set again")  # fmt: skip
         return Images(x, torch.from_numpy(self.pixels.y[index]), self.words)
-
-
-def _fitted(block: np.ndarray, size: int, channels: int, words: str) -> np.ndarray:
-    if block.shape[1:3] != (size, size):
-        bilinear = Image.Resampling.BILINEAR
-        resized = (Image.fromarray(image).resize((size, size), bilinear) for image in block)
-        block = np.stack([np.asarray(image) for image in resized])
-    block = block[:, None] if block.ndim == 3 else block.transpose(0, 3, 1, 2)
-    if block.shape[1] > channels:
-        raise DataError("the images have colors, the scenario has none", where=words,
-                        do="ask for channels=3")  # fmt: skip
-    return block  # one gray channel is repeated by the assignment
 
 
 def open_set(name: str, split: str, *, whole: bool = False) -> Source:

@@ -59,7 +59,7 @@ def write_atomically(path: Path, write) -> None:
 
 
 @contextmanager
-def locked(path: Path):
+def locked(path: Path, do: str = "make the folder writable, or choose another one"):
     """One process at a time; raises `StorageError` where the folder cannot be written to."""
     path = Path(path)
     lock = FileLock(path.parent / f".{path.name}.lock")
@@ -69,7 +69,7 @@ def locked(path: Path):
     except OSError as error:
         raise StorageError(
             f"cannot write {path.name}: {error.strerror or error}", where=shown(path.parent),
-            do="make the folder writable, or choose another one",
+            do=do,
         ) from None  # fmt: skip
     try:
         yield

@@ -25,8 +25,8 @@ from ..methods.fedavg import FedAvg
 from ..methods.shared import privacy
 from ..randomness import generator
 from ..rounds import run
-from ..scenarios.base import DIGITS, IMAGENET, ClientData, Scenario
-from ..scenarios.digits import HALF
+from ..scenarios.base import ClientData, Scenario
+from ..scenarios.common import DIGITS, HALF, IMAGENET
 from ..settings import Settings
 from . import recipes
 

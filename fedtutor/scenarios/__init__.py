@@ -1,6 +1,9 @@
 """The table of scenarios: one file per family, listed here."""
 
-from . import digits, photos
+from . import corrupted, digits, mini, photos, skewed  # each enters its own
 from .base import SCENARIOS, ClientData, Scenario, build, register
 
-__all__ = ["SCENARIOS", "ClientData", "Scenario", "build", "digits", "photos", "register"]
+__all__ = [
+    "SCENARIOS", "ClientData", "Scenario", "build", "corrupted", "digits", "mini", "photos",
+    "register", "skewed",
+]  # fmt: skip

@@ -2,8 +2,8 @@
 
 A scenario names the clients, their private images, one test set per domain and, where a method
 needs them, public images. Adding one is a function under `@register("name")` that returns a
-`Scenario`; its keyword arguments are the options a recipe may set. The bundled scenarios are here,
-those of the papers in `benchmarks.py` and `benchmarks_photos.py`.
+`Scenario`; its keyword arguments are the options a recipe may set. The builders are in the files
+beside this one.
 
 Splits have a seed of their own (`split_seed`), apart from the seed of a run: every method and every
 seed sees the same images in the same hands.
@@ -16,25 +16,12 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from inspect import Parameter, signature
 
-import numpy as np
 import torch
 
 from ..channel import SERVER
-from ..datasets import bundled
 from ..errors import DataError, SettingError, choose, strict
 from ..images import Images
 from ..kinds import is_a, is_known, words_of
-from .partitions import balanced_order, deal, dirichlet_partition, iid_partition, split_words, whole
-
-__all__ = [
-    "SCENARIOS", "ClientData", "Scenario", "balanced_order", "build", "dirichlet_partition",
-    "iid_partition", "register",
-]  # fmt: skip
-
-IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # as the code of FCCL and FCCL+ has it
-MNIST = ((0.1307,), (0.3081,))  # mean and standard deviation of MNIST's 60,000 training images
-DIGITS = tuple("0123456789")
-TEST_SIZE = 500  # test images per domain of digits-mini
 
 
 @strict(DataError)
@@ -122,7 +109,7 @@ class Scenario:
         self._require(
             shape[1] == shape[2],
             f"the images are {shape[1]} pixels high and {shape[2]} wide",
-            "make them square: datasets.pad(images, size) or datasets.resize(images, size)",
+            "make them square: bundled.pad(images, size) or bundled.resize(images, size)",
         )
 
     def _check_kinds(self) -> None:
@@ -301,69 +288,6 @@ def register(name: str):
 
 def _is_ours(builder) -> bool:
     return getattr(builder, "__module__", "").partition(".")[0] == __name__.partition(".")[0]
-
-
-@register("digits-mini")
-def digits_mini(*, private_size: int = 320, split_seed: int = 0) -> Scenario:
-    """Four digit domains, one client each, and natural-photo crops as public data; offline.
-
-    A stand-in for the Digits scenario of FCCL and FCCL+ (MNIST, USPS, SVHN, SYN; CIFAR-100 as
-    public data): two domains are real, the street-style and the synthetic one are rendered.
-    `private_size` images per client (at most 500), 500 test images per domain, 512 public ones.
-    """
-    whole("private_size", private_size, 1, "digits-mini")
-    whole("split_seed", split_seed, 0, "digits-mini")
-    domains = {
-        "mnist": bundled.to_rgb(bundled.pad(bundled.mnist_sample(), 32)),
-        "optical": bundled.to_rgb(bundled.enlarge(bundled.optical_digits(), 4)),
-        "street": bundled.bundled("street"),
-        "synthetic": bundled.bundled("synthetic"),
-    }
-    tests, clients = {}, []
-    for name, images in domains.items():
-        order = balanced_order(images.y, np.random.default_rng([split_seed, len(tests)]))
-        tests[name], rest = images[order[:TEST_SIZE]], images[order[TEST_SIZE:]]
-        clients.append(ClientData(name, name, first(rest, private_size)))
-    return Scenario(
-        name="digits-mini", title="bundled stand-in: two real, two rendered digit sets",
-        num_classes=10, clients=tuple(clients), tests=tests, public=bundled.bundled("public"),
-        mean=IMAGENET[0], std=IMAGENET[1], stand_in=True, class_names=DIGITS,
-    )  # fmt: skip
-
-
-@register("mnist-mini")
-def mnist_mini(*, num_clients: int = 10, partition: str = "iid", beta: float = 0.5,
-               min_per_client: int = 10, private_size: int = 2000,
-               split_seed: int = 0) -> Scenario:  # fmt: skip
-    """Real MNIST images over `num_clients` clients, at random or with label skew; offline.
-
-    `partition` is "iid" or "dirichlet" (then `beta` counts: the smaller, the more skewed).
-    `private_size` images in all (at most 4,000), 1,000 test images, no public data.
-    """
-    where = "mnist-mini"
-    whole("private_size", private_size, 1, where)
-    whole("split_seed", split_seed, 0, where)
-    images, rng = bundled.mnist_sample(), np.random.default_rng([split_seed])
-    order = balanced_order(images.y, rng)
-    test, private = images[order[:1000]], first(images[order[1000:]], private_size)
-    parts = deal(partition, private.y, num_clients, rng, beta=beta, min_per_client=min_per_client)
-    split = split_words(partition, beta)
-    return Scenario(
-        name=where, title=f"5,000-image MNIST sample, {split}", num_classes=10,
-        clients=tuple(ClientData(f"client-{k}", "mnist", private[p]) for k, p in enumerate(parts)),
-        tests={"mnist": test}, public=None, mean=MNIST[0], std=MNIST[1], stand_in=False,
-        class_names=DIGITS,
-    )  # fmt: skip
-
-
-def first(images: Images, count: int) -> Images:
-    """The first `count` images; raises `DataError` if there are fewer."""
-    if count > len(images):
-        raise DataError(
-            f"asked for {count} private images, {len(images)} are left beside the test set",
-            where=images.source, do=f"set private_size to at most {len(images)}",
-        )  # fmt: skip
-    return images[:count]
 
 
 def build(name: str, **options) -> Scenario:

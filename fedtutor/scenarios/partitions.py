@@ -1,7 +1,7 @@
 """Who gets which indices: random shares, label skew, balanced orders.
 
 Everything here deals index tensors and draws from the numpy generator it is given; whose images
-they index is the scenario's business (`scenarios.py`).
+they index is the scenario's business.
 """
 
 import math

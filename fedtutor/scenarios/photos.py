@@ -10,10 +10,9 @@ import torch
 
 from ..datasets import catalog
 from ..datasets.sources import open_set
-from ..errors import DataError, choose
-from .base import IMAGENET, ClientData, Scenario, register
-from .digits import HALF, public_images, titled
-from .partitions import whole
+from ..errors import DataError, choose, whole
+from .base import ClientData, Scenario, register
+from .common import HALF, IMAGENET, public_images, titled
 
 OFFICE_HOME = {"art": 1400, "clipart": 2000, "product": 2500, "real_world": 2000}  # FCCL+ Table V
 RETINA_TESTS = {"drishti": 19, "acrima": 50, "rim": 100, "refuge": 200}

@@ -1,0 +1,100 @@
+"""What several scenarios share: normalizations, class names, draws from a set, public images."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from ..datasets.sources import Source, open_set
+from ..errors import DataError, choose, whole
+from ..images import NO_LABEL, Images
+from .base import ClientData
+from .partitions import deal
+
+# Mean and deviation per channel, for pixels from 0 to 1.
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # as the code of FCCL and FCCL+ has it
+MNIST = ((0.1307,), (0.3081,))  # of MNIST's 60,000 training images
+HALF = ((0.5,) * 3, (0.5,) * 3)  # FedLGD's code
+DIGITS = tuple("0123456789")
+CIFAR_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship",
+                 "truck")  # fmt: skip
+PUBLIC = {"cifar100": "cifar100", "tiny-imagenet": "tiny_imagenet",
+          "fashion-mnist": "fashion_mnist", "cifar10": "cifar10", "none": None}  # fmt: skip
+
+
+class Look(NamedTuple):
+    """How images are shown: height and width, mean and deviation per channel, class names."""
+
+    size: int
+    norm: tuple[tuple[float, ...], tuple[float, ...]]
+    classes: tuple[str, ...] = DIGITS
+
+
+class Shares(NamedTuple):
+    """Who gets how many: `partitions.deal` and what it is asked for."""
+
+    partition: str
+    num_clients: int
+    beta: float
+    min_per_client: int
+
+    def of(self, labels: torch.Tensor, rng: np.random.Generator) -> list[torch.Tensor]:
+        """One index tensor per client."""
+        return deal(self.partition, labels, self.num_clients, rng, beta=self.beta,
+                    min_per_client=self.min_per_client)  # fmt: skip
+
+
+def public_images(name: str, count: int, *, size: int, channels: int = 3,
+                  seed: int = 0) -> Images | None:  # fmt: skip
+    """`count` random training images of a set of `PUBLIC`, without labels (`NO_LABEL`).
+
+    The names are "cifar100", "tiny-imagenet", "fashion-mnist", "cifar10", and "none".
+    """
+    choose(name, PUBLIC, kind="public data", where="scenario option 'public'")
+    if PUBLIC[name] is None:
+        return None
+    source = open_set(PUBLIC[name], "train")
+    images = source.take(some(source, count, seed), size=size, channels=channels)
+    return Images(images.x, torch.full_like(images.y, NO_LABEL), images.source)
+
+
+def some(source, count: int, seed: int) -> torch.Tensor:
+    """`count` random indices; raises `DataError` if there are fewer images."""
+    whole("number of images", count, 1, "scenario")
+    real = isinstance(source, Source)
+    name, words = (source.name, source.words) if real else (source.source, source.source)
+    if count > len(source):
+        raise DataError(f"asked for {count} images, there are {len(source)}", where=words,
+                        do=f"ask for at most {len(source)}, or get the whole set")  # fmt: skip
+    rng = np.random.default_rng([seed, *hashlib.sha256(name.encode()).digest()[:4]])
+    return torch.from_numpy(rng.permutation(len(source))[:count])
+
+
+def tested(source, test_size: int | None, seed: int) -> torch.Tensor | None:
+    """At most `test_size` random indices; None, the default, are all."""
+    if test_size is None:
+        return None
+    whole("test_size", test_size, 1, "scenario")
+    if test_size >= len(source):
+        return None
+    return some(source, test_size, seed)
+
+
+def shortened(title: str, test_size: int | None) -> str:
+    return title if test_size is None else f"{title}, at most {test_size} test images"
+
+
+def titled(title: str, sources: Sequence[Source], public: Images | None) -> tuple[str, bool]:
+    """The title with a word on every sample or copy; whether there is one."""
+    altered = {source.words for source in sources if not source.whole}
+    words = [title, *sorted(altered)] + ([f"public {public.source}"] if public else [])
+    return "; ".join(words), bool(altered)
+
+
+def slices(held: Images, shares: Sequence[torch.Tensor], prefix: str, domain: str) -> tuple:
+    """Clients that hold consecutive slices of `held` (views: no pixel is copied)."""
+    ends = np.cumsum([len(share) for share in shares]).tolist()
+    return tuple(ClientData(f"{prefix}-{k}", domain, held[end - len(share) : end])
+                 for k, (share, end) in enumerate(zip(shares, ends, strict=True)))  # fmt: skip
