@@ -370,7 +370,7 @@ def execute(path: Path, options) -> dict:
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
-    from .experiments.results import verdicts_in
+    from .papers.verdicts import verdicts_in
     from .site.pages import title_of, write_page
 
     copy = options.output / "executed" / path.name

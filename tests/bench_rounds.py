@@ -46,7 +46,7 @@ from fedtutor import methods, models, rounds, scenarios
 from fedtutor.datasets import bundled
 from fedtutor.engine import optimizers
 from fedtutor.engine.files import ROOT, load_json, save_json, write_atomically
-from fedtutor.experiments.results import environment
+from fedtutor.experiments.environment import environment
 from fedtutor.federation import Federation, cut
 from fedtutor.losses import cross_entropy
 from fedtutor.report.tables import with_part

@@ -335,13 +335,13 @@ def test_nothing_is_needed_but_what_the_docstring_names(in_processes, tmp_path):
 import os, pickle, sys
 for name in {blocked}:
     sys.modules[name] = None
-from fedtutor import packing, working
+from fedtutor.experiments import packing, worker
 from fedtutor.__main__ import main
 assert main(["queue", "--only", "RepShare 1, MNIST: IL", "--results", "nowhere"]) == 0
 run, out = pickle.loads({pickle.dumps(run)}), {str(tmp_path)!r}
 packing.pack([run], out + "/packed")
 os.environ["FEDTUTOR_DATA"] = out + "/packed"
-print(working.play(run, results=out + "/results", kept=out + "/kept"))
+print(worker.play(run, results=out + "/results", kept=out + "/kept"))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr

@@ -13,8 +13,9 @@ from fedtutor.engine.files import ROOT, save_json
 from fedtutor.errors import SettingError, StorageError
 from fedtutor.experiments import manifest as queue
 from fedtutor.experiments import results
-from fedtutor.experiments.results import Claims, load_result
+from fedtutor.experiments.results import load_result
 from fedtutor.papers import misprints, verdicts
+from fedtutor.papers.verdicts import Claims
 from fedtutor.report import ledger, tables
 from fedtutor.report.tables import ABOVE, BELOW, EQUAL, ONE, OPEN, PAPER, REDUCED, STAND_IN
 

@@ -3,11 +3,11 @@
     python -m fedtutor queue                   what is done, what is open, what cannot be run here
     python -m fedtutor queue pack OUT          the images that the next runs need, to carry along
     python -m fedtutor queue run --minutes 9   the most valuable open runs, until the time is up
-    python -m fedtutor queue attacks           notebook 06's longer attacks (attacks/listed.py)
+    python -m fedtutor queue attacks           notebook 06's longer attacks (attack_list.py)
 
 `data/queue.toml` names the runs: every table of a paper is rows x columns x seeds, with a value,
 and minutes and gigabytes on a GPU: estimates until something was measured. Results lie where
-`evidence.result_path` has them. Here is what the manifest says and what is open; `working.py` plays
+`results.result_path` has them. Here is what the manifest says and what is open; `worker.py` plays
 runs, `packing.py` packs images. Nothing imports a notebook: torch, torchvision and pandas, with
 what they bring along (numpy, Pillow, filelock), are enough; SVHN's own .mat files need SciPy, too.
 """
@@ -30,6 +30,7 @@ from ..engine.files import ROOT, load_json, shown
 from ..errors import DataError, FedtutorError, SettingError, StorageError, choose
 from ..papers import verdicts
 from . import recipes, results, stale
+from .environment import environment
 from .recipes import Recipe
 
 MANIFEST = ROOT / "data" / "queue.toml"
@@ -257,7 +258,7 @@ def valid(found: dict[Path, results.Result]) -> dict[Path, results.Result]:
 
 def measured(runs: Sequence[Run], found: dict[Path, results.Result], device: str) -> list[Run]:
     """The runs, estimates replaced where a result from such a device is there for another seed."""
-    here, seen = results.environment(device)["device"], {}
+    here, seen = environment(device)["device"], {}
     for path, result in found.items():
         if result.environment["device"] == here:
             name = path.name.replace(f"-seed{result.seed}", "-seed0")

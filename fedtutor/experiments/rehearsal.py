@@ -29,8 +29,9 @@ from .. import methods, rounds, scenarios
 from ..engine.files import ROOT, damaged, load_json, save_json, shown
 from ..errors import StorageError, TrainingError, choose
 from ..federation import Federation
-from . import recipes, results
+from . import recipes
 from .commits import require_committed
+from .environment import made_by, peak_memory
 from .recipes import Recipe
 
 REHEARSALS = ROOT / "data" / "rehearsals"
@@ -68,7 +69,7 @@ def rehearse(name: str, *, scenario: str | None = None, names: Sequence[str] | N
                 "method": method, "profile": profile, "reduced": reduced(full, recipe, method),
                 "networks": recipe.settings.models, "batch_size": recipe.settings.batch_size,
                 "public_batch_size": recipe.settings.public_batch_size,
-                "environment": results.made_by(recipe, method, device, threads),
+                "environment": made_by(recipe, method, device, threads),
             }  # fmt: skip
             with tempfile.TemporaryDirectory() as checkpoint:
                 row |= _played(recipe, method, checkpoint=checkpoint, **options)
@@ -151,7 +152,7 @@ def play(recipe: Recipe, method: str, number: int, *, checkpoint, weights: str |
             "number": number, "preparation": seen["preparation"], "loss": losses,
             "public_loss": public, "seconds": history["seconds"][-1],
             "cpu_seconds": seen.get("cpu_seconds"),
-            "peak_memory": results.peak_memory(device), "weights": fingerprint(fed),
+            "peak_memory": peak_memory(device), "weights": fingerprint(fed),
         },
     }  # fmt: skip
 

@@ -17,9 +17,10 @@ import torch
 from ..engine.checkpoints import Checkpoints
 from ..engine.files import save_json
 from ..errors import FedtutorError
-from . import results as evidence
 from .commits import require_committed
 from .manifest import Run, absent, in_order
+from .results import RESULTS, save_result
+from .run import run as train
 
 LIMIT = 48 * 10**6  # bytes of tensors in a file of a checkpoint: with all else under 50 MB
 START = 20  # seconds that a process takes until its run begins
@@ -63,12 +64,12 @@ def play(run: Run, *, results, kept, device: str = "cpu", threads: int = 1, dead
         if now + SLACK * longest + END > deadline:
             raise Paused(f"{fed.round_} of {rounds} rounds")
 
-    result = evidence.run(
+    result = train(
         run.recipe, run.method, seed=run.seed, device=device, threads=threads, watch=look,
         checkpoint=states, artifacts=Path(kept) / "artifacts",
     )  # fmt: skip
     about = {**result.environment, "at_once": at_once}
-    evidence.save_result(replace(result, environment=about), run.path(results))
+    save_result(replace(result, environment=about), run.path(results))
     for file in states.files():
         states.delete(file)
     (place / "too-large.json").unlink(missing_ok=True)
@@ -131,7 +132,7 @@ def _child(answer, run: Run, options: dict) -> None:
 # --- many runs
 
 
-def work(runs: Sequence[Run], *, minutes: float, results=evidence.RESULTS, kept, device="cpu",
+def work(runs: Sequence[Run], *, minutes: float, results=RESULTS, kept, device="cpu",
          threads: int = 1, at_once: int = 1, memory: float = float("inf"), launch: Callable = Job,
          clock: Callable = time.time, wait: Callable = time.sleep,
          say: Callable = print) -> list[tuple[Run, str, str]]:  # fmt: skip
