@@ -1,17 +1,15 @@
 """Who may enter, what a row says, which ranks carry; a method that fails stops nobody."""
 
-import multiprocessing
-import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import tiny_scenario
+from conftest import InThisProcess, tiny_scenario
 
 from fedtutor import figures, methods
 from fedtutor.errors import DataError, SettingError, TrainingError
-from fedtutor.experiments import arenas, ranks, recipes, results
+from fedtutor.experiments import arenas, jobs, ranks, recipes, results
 from fedtutor.experiments.arenas import ARENAS, Entry, gather, in_arena
 from fedtutor.experiments.ranks import forgets, told_apart
 from fedtutor.experiments.run import run as train
@@ -257,49 +255,24 @@ def test_examine_says_what_a_method_promises(run, own, capsys):
 def test_recording_goes_on_where_it_ended(monkeypatch, tmp_path):
     tried, said = [], []
 
-    def played(answer, recipe, method, seed, folder):
+    def played(recipe, method, seed, folder):
         tried.append((method, seed))
-        answer.send("FAILED: TrainingError: nan" if method == "fccl" else "0.1 s, intra 0.500")
-
-    class Process:
-        def __init__(self, target, args):
-            self.work = lambda: target(*args)
-
-        def start(self):
-            self.work()
-
-        def join(self):
-            pass
+        if seed and method == "fccl":
+            raise jobs.Killed("its process ended with -9: too little memory?")
+        return "FAILED: TrainingError: nan" if method == "fccl" else "0.1 s, intra 0.500"
 
     left = [(recipes.load("benchmark", profile="quick"), m, s) for m in ("fccl", "fedavg")
             for s in (0, 1)]  # fmt: skip
-    context = SimpleNamespace(Process=Process, Pipe=pipe)
-    monkeypatch.setattr(arenas.multiprocessing, "get_context", lambda kind: context)
+    monkeypatch.setattr(jobs, "Job", InThisProcess)
     monkeypatch.setattr(arenas, "_recorded", played)
     monkeypatch.setattr(arenas, "missing", lambda *a, **k: left)
     monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
     options = {"folder": tmp_path, "say": said.append}
     assert arenas.record("digits-mini", minutes=1, **options) == 2
     assert tried == [("fccl", 0), ("fccl", 1), ("fedavg", 0), ("fedavg", 1)]
+    assert said[2].startswith("2/4 fccl seed 1") and "too little memory" in said[2]
     assert arenas.record("digits-mini", minutes=0, **options) == 0
     assert said[-1] == "the time is up; 4 runs are left" and len(tried) == 4
-
-
-def _interrupted(answer):
-    raise KeyboardInterrupt
-
-
-def _without_data(answer):
-    raise DataError("no images", where="here", do="fetch them")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="forks")
-def test_a_process_tells_its_parent_what_happened(capfd):
-    context = multiprocessing.get_context("fork")
-    assert arenas._elsewhere(context, _interrupted) is None
-    with pytest.raises(DataError, match="no images"):
-        arenas._elsewhere(context, _without_data)
-    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("error, kept", [
@@ -312,9 +285,9 @@ def test_how_a_run_failed_is_kept_and_not_tried_again(monkeypatch, run, tmp_path
         raise error
 
     monkeypatch.setattr(arenas, "train", fails)
-    recipe, said = in_arena(run.recipe, "one network"), []
-    arenas._recorded(SimpleNamespace(send=said.append), recipe, "fedavg", 0, tmp_path)
-    assert said[0].startswith("FAILED")
+    recipe = in_arena(run.recipe, "one network")
+    said = arenas._recorded(recipe, "fedavg", 0, tmp_path)
+    assert said.startswith("FAILED")
     assert arenas.failed(recipe, "fedavg", 0, folder=tmp_path) == kept
     assert not arenas.failed(recipe.change({"lr": 0.5}), "fedavg", 0, folder=tmp_path)
     assert not arenas.failed(recipe, "fedavg", 1, folder=tmp_path)
@@ -328,15 +301,9 @@ def test_what_failed_is_not_missing(monkeypatch, tmp_path):
     before = arenas.missing("digits-mini", folder=tmp_path, names=names)
     monkeypatch.setattr(arenas, "train", lambda *a, **k: 1 / 0)
     recipe, method, seed = before[0]
-    arenas._recorded(SimpleNamespace(send=print), recipe, method, seed, tmp_path)
+    assert "ZeroDivisionError" in arenas._recorded(recipe, method, seed, tmp_path)
     left = arenas.missing("digits-mini", folder=tmp_path, names=names)
     assert len(left) == len(before) - 1 and (recipe, method, seed) not in left
-
-
-def pipe(duplex):
-    words = []
-    here = SimpleNamespace(recv=lambda: words.pop(0))
-    return here, SimpleNamespace(send=words.append, close=lambda: None)
 
 
 def test_what_is_missing_is_asked_of_the_folder(tmp_path):

@@ -16,7 +16,7 @@ from test_evidence import git, made, recipe
 from fedtutor.__main__ import main
 from fedtutor.engine.files import ROOT, save_json
 from fedtutor.errors import SettingError
-from fedtutor.experiments import arenas, attack_results, commits, manifest, stale
+from fedtutor.experiments import arenas, attack_results, commits, jobs, manifest, stale
 from fedtutor.experiments import results as evidence
 from fedtutor.experiments import run as running
 from fedtutor.experiments.environment import environment, made_by
@@ -59,7 +59,9 @@ def said(caught) -> list[str]:
 def test_a_result_knows_its_code_and_processor(kept):
     found = load_result(kept[0]).environment
     assert found["code"] == stale.code_now("fedavg", vars(recipe().settings), "digits-mini")
-    assert {"rounds", "methods.fedavg", "models.layers", "scenarios.base"} <= set(found["code"]["files"])
+    assert {"rounds", "methods.fedavg", "models.layers", "scenarios.base"} <= set(
+        found["code"]["files"]
+    )
     assert found["instructions"]["torch"] == torch.backends.cpu.get_cpu_capability()
     assert "\n" not in found["processor"]
     if Path("/proc/cpuinfo").exists():
@@ -188,7 +190,7 @@ def test_the_benchmark_has_it_to_do_again(tmp_path, monkeypatch):
     spoil(path, hash="another")
     assert len(arenas.missing("digits-mini", folder=tmp_path, names=["solo"])) == len(left)
     said = []
-    monkeypatch.setattr(arenas, "_elsewhere", lambda context, work, *given: left)
+    monkeypatch.setattr(jobs, "alone", lambda task: left)
     arenas.record("digits-mini", minutes=0, folder=tmp_path, say=said.append)
     assert said[0].endswith("1 of them again (its code has changed)")
 
@@ -305,7 +307,7 @@ RECORDERS = {
 @pytest.mark.parametrize("name", RECORDERS)
 def test_every_command_that_records_asks_first(name, dirty, monkeypatch):
     monkeypatch.setattr("fedtutor.experiments.worker.in_order", lambda runs, kept: runs)
-    monkeypatch.setattr(arenas, "_elsewhere", lambda *given: [(recipe(), "solo", 0)])
+    monkeypatch.setattr(jobs, "alone", lambda task: [(recipe(), "solo", 0)])
     with pytest.raises(SettingError, match=r"uncommitted changes: fedtutor/rounds\.py"):
         RECORDERS[name](ROOT / "data" / "nowhere")
     assert not (ROOT / "data" / "nowhere").exists()

@@ -8,9 +8,6 @@ and ranks, is in `ranks.py`.
     python -m fedtutor benchmark                  record what is missing in data/results
 """
 
-import multiprocessing
-import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -22,7 +19,7 @@ from ..distillation import prepare
 from ..engine.files import load_json, save_json
 from ..errors import FedtutorError, SettingError, TrainingError, choose
 from ..federation import Federation
-from . import recipes, results, stale
+from . import jobs, recipes, results, stale
 from .commits import require_committed
 from .environment import made_by
 from .results import Result
@@ -359,71 +356,38 @@ def record(scenario: str, *, minutes: float, names: Sequence[str] = (),
     artifacts, so that its work is whole. A result is written as soon as it is there, and so is how
     a run failed: started again, it goes on where it was.
     """
-    deadline, count = time.monotonic() + 60 * minutes, 0
-    torch.set_num_threads(1)
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    left = _elsewhere(context, _missing, scenario, {"folder": folder, "names": names})
+    torch.set_num_threads(1)  # before a fork
+    asked = {"folder": folder, "names": names}
+    left = jobs.alone(jobs.Task(missing, (scenario,), asked, threads=1, fork=True))
     again = sum(_there(*run, folder) for run in left)
     say(f"{scenario}: {len(left)} runs to do"
         + f", {again} of them again ({stale.WORDS})" * bool(again))  # fmt: skip
     if left:
         require_committed(folder)
-    for number, (recipe, method, seed) in enumerate(left, start=1):
-        if time.monotonic() >= deadline:
-            say(f"the time is up; {len(left) - number + 1} runs are left")
-            break
-        outcome = _elsewhere(context, _recorded, recipe, method, seed, folder)
-        outcome = outcome or "FAILED: its process ended without a word"
-        count += outcome.startswith("FAILED")
+    tasks = [jobs.Task(_recorded, (*run, folder), threads=1, fork=True) for run in left]
+    number = count = 0
+    for task, outcome, said in jobs.through(tasks, minutes=minutes, finish=True):
+        recipe, method, seed, _ = task.given
+        if outcome == jobs.FAILED:
+            said = f"FAILED: {said}"
+        number, count = number + 1, count + said.startswith("FAILED")
         networks = ", ".join(recipe.settings.models)
-        say(f"{number}/{len(left)} {method} seed {seed} ({networks}): {outcome}")
+        say(f"{number}/{len(left)} {method} seed {seed} ({networks}): {said}")
+    if number < len(left):
+        say(f"the time is up; {len(left) - number} runs are left")
     return count
 
 
-def _elsewhere(context, work: Callable, *given):
-    """What `work` sends from a process of its own; None where it ends without a word.
-
-    A `FedtutorError` that it raises is raised here.
-    """
-    answers, answer = context.Pipe(duplex=False)
-    process = context.Process(target=_quietly, args=(work, answer, *given))
-    process.start()
-    answer.close()
-    try:
-        found = answers.recv()
-    except EOFError:
-        return None
-    finally:
-        process.join()
-    if isinstance(found, FedtutorError):
-        raise found
-    return found
-
-
-def _quietly(work: Callable, answer, *given) -> None:
-    """`work`, in a process without a traceback of its own: the parent tells what happened."""
-    try:
-        work(answer, *given)
-    except FedtutorError as error:
-        answer.send(error)
-    except KeyboardInterrupt:  # Ctrl-C reaches both
-        pass
-
-
-def _missing(answer, scenario: str, options: dict) -> None:
-    answer.send(missing(scenario, **options))
-
-
-def _recorded(answer, recipe: recipes.Recipe, method: str, seed: int, folder) -> None:
-    torch.set_num_threads(1)
+def _recorded(recipe: recipes.Recipe, method: str, seed: int, folder) -> str:
+    """Train and keep a result, or how that failed; in words."""
     try:
         done = train(recipe, method, seed=seed, threads=1, folder=folder)
         _failure(recipe, method, seed, folder).unlink(missing_ok=True)
-        answer.send(f"{done.totals['seconds']:.1f} s, intra {done.headline['intra']:.3f}")
+        return f"{done.totals['seconds']:.1f} s, intra {done.headline['intra']:.3f}"
     except (OSError, MemoryError) as error:  # this machine's: to be tried again
-        answer.send(f"FAILED here: {type(error).__name__}: {error}")
+        return f"FAILED here: {type(error).__name__}: {error}"
     except Exception as error:  # whatever it is, the next run has its turn
         entry = {"what": _words(error), "asked": _asked(recipe, method),
                  "environment": made_by(recipe, method)}  # fmt: skip
         save_json(_failure(recipe, method, seed, folder), entry)
-        answer.send(f"FAILED: {entry['what']}")
+        return f"FAILED: {entry['what']}"
