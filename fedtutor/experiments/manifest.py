@@ -222,24 +222,28 @@ def survey(runs: Sequence[Run], folder=results.RESULTS) -> tuple[dict, list[str]
     skipped: where it lies in the place of a result, that run is open. What other code recorded is
     found, too; `valid` leaves it out.
     """
-    folder, found, faults = Path(folder), {}, []
+    folder, found, faults, known = Path(folder), {}, [], {}
     expected = {run.path(folder): run for run in runs}
     for place in sorted({Path(run.recipe.name) / run.recipe.profile for run in runs}):
-        for path in sorted((folder / place).rglob("*.json")):
+        there = results.load_all(folder / place)
+        for path, result in there.items():
             name = path.relative_to(folder)
+            if isinstance(result, StorageError):
+                faults.append(f"{name}: {result.what}")
+                continue
             try:
-                result = results.load_result(path)
-                recipe = recipes.load(
-                    result.recipe, profile=result.profile, scenario=result.scenario["name"],
-                    overrides=result.overrides,
-                )  # fmt: skip
+                asked = (result.recipe, result.profile, result.scenario["name"],
+                         json.dumps(result.overrides, sort_keys=True))  # fmt: skip
+                if asked not in known:
+                    known[asked] = recipes.load(asked[0], profile=asked[1], scenario=asked[2],
+                                                overrides=result.overrides)  # fmt: skip
+                recipe = known[asked]
                 home = results.result_path(recipe, result.method, result.seed, folder=folder)
             except FedtutorError as error:
-                kind = "" if isinstance(error, StorageError) else "foreign: "
-                faults.append(f"{name}: {kind}{error.what}")
+                faults.append(f"{name}: foreign: {error.what}")
                 continue
             if home != path:
-                kind = "duplicate of" if home.exists() else "foreign: it belongs to"
+                kind = "duplicate of" if home in there else "foreign: it belongs to"
                 faults.append(f"{name}: {kind} {home.relative_to(folder)}")
             elif path in expected:
                 run = expected[path]

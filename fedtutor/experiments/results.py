@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 
 from .. import methods
-from ..engine.files import ROOT, damaged, load_json, save_json, shown
+from ..engine.files import ROOT, damaged, save_json, shown
 from ..errors import SettingError, StorageError
 from ..measures import inter, intra
 from ..settings import Settings
-from . import stale
+from . import stale, stored
 from .recipes import Recipe, scenario_options_of
 
 RESULTS = ROOT / "data" / "results"
@@ -57,19 +57,29 @@ def result_path(recipe: Recipe, method: str, seed: int, *, folder=RESULTS) -> Pa
     Overrides that touch this run add 8 hex digits to the name, so that a trial never replaces
     the recipe's own result.
     """
+    place = recipe.name, recipe.profile, recipe.scenario
+    return Path(folder, *place, f"{_name(method, seed, recipe.overrides)}.json")
+
+
+def _name(method: str, seed: int, overrides: dict) -> str:
     name = f"{method}-seed{seed}"
-    touching = {key: value for key, value in recipe.overrides.items()
+    touching = {key: value for key, value in overrides.items()
                 if key.partition(".")[0] in (key, "scenario", method)}  # fmt: skip
     if touching:
         text = json.dumps(touching, sort_keys=True)
         name += f"-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-    return Path(folder) / recipe.name / recipe.profile / recipe.scenario / f"{name}.json"
+    return name
 
 
 def save_result(measured: Result, path: Path) -> None:
     """Write a result; raises `StorageError` where that is impossible or a part is wrong."""
     value = {"format": FORMAT, **asdict(measured)}
-    if fault := _fault(value):
+    try:
+        json.dumps(value, allow_nan=False)
+        fault = _fault(value)
+    except (TypeError, ValueError) as error:
+        fault = f"{type(error).__name__}: {error}"
+    if fault:
         raise StorageError(
             f"this result is not whole ({fault})", where=shown(path),
             do="save what `run` returns, unchanged",
@@ -79,7 +89,59 @@ def save_result(measured: Result, path: Path) -> None:
 
 def load_result(path: Path) -> Result:
     """Read a result; raises `StorageError` for a missing, cut, altered or newer file."""
-    value = load_json(path)
+    there = stored.entry(path)
+    if there is None:
+        raise StorageError(
+            f"{Path(path).name} is not there", where=shown(path), do="run the experiment first"
+        )
+    return _checked(Path(path), there)
+
+
+def load_all(folder=RESULTS) -> dict[Path, Result | StorageError]:
+    """Every result below a folder by the path of its run, or why it cannot be read."""
+    found = {}
+    for path, there in stored.entries(folder).items():
+        try:
+            found[path] = _checked(path, there)
+        except StorageError as error:
+            found[path] = error
+    return found
+
+
+def fold(folder=RESULTS) -> tuple[int, list[str]]:
+    """Fold every run's own file into the lines of its scenario (`stored.py`).
+
+    Returns how many, and which files stay as they are and why: what cannot be read, and what is
+    not in its place.
+    """
+    folder, whole, faults = Path(folder), {}, []
+    if not folder.is_dir():
+        raise SettingError(f"no folder {folder.name}", where=shown(folder), do="name another one")
+    for path, found in load_all(folder).items():
+        if not path.exists():
+            continue  # it is a line already
+        if isinstance(found, StorageError):
+            faults.append(f"{path.relative_to(folder)}: {found.what}")
+            continue
+        place = found.recipe, found.profile, found.scenario["name"]
+        home = Path(folder, *place, f"{_name(found.method, found.seed, found.overrides)}.json")
+        if home == path:
+            whole[path] = stored.entry(path).value
+        else:
+            faults.append(f"{path.relative_to(folder)}: it belongs to {home.relative_to(folder)}")
+    stored.fold(whole.items())
+    return len(whole), faults
+
+
+def _checked(path: Path, there: stored.Entry) -> Result:
+    if there.error:
+        raise there.error
+    if there.result is None:
+        there.result = _result_of(path, there.value)
+    return there.result
+
+
+def _result_of(path: Path, value) -> Result:
     found = value.get("format") if isinstance(value, dict) else None
     if isinstance(found, int) and found != FORMAT:
         raise StorageError(
@@ -88,8 +150,7 @@ def load_result(path: Path) -> Result:
         )  # fmt: skip
     if fault := _fault(value):
         raise damaged(path, ValueError(fault))
-    del value["format"]
-    return Result(**value)
+    return Result(**{key: part for key, part in value.items() if key != "format"})
 
 
 def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS,
@@ -100,10 +161,10 @@ def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS,
     that a result can be read where they are absent. One that other code recorded is read, with a
     warning that says so.
     """
-    path = result_path(recipe, method, seed, folder=folder)
-    if not path.exists():
+    there = stored.entry(path := result_path(recipe, method, seed, folder=folder))
+    if there is None:
         return None
-    found = load_result(path)
+    found = _checked(path, there)
     same = (
         (found.method, found.seed) == (method, seed)
         and {**asdict(Settings()), **found.settings} == asdict(recipe.settings)
@@ -205,7 +266,6 @@ def _fault(value) -> str | None:
     if extra := value.keys() - types.keys() - {"format"}:
         return f"unknown part {min(extra)!r}"
     try:
-        json.dumps(value, allow_nan=False)
         history = value["history"]
         size = len(history["clients"]), len(history["tests"])
         for entry in history["accuracy"]:
