@@ -113,6 +113,10 @@ def command_line() -> argparse.ArgumentParser:
     job.add_argument("--all", action="store_true",
                      help="list all that is stale, dirty, or does not know its code")  # fmt: skip
     job.set_defaults(do=list_stale)
+    job = jobs.add_parser("fold", help="results: one file of lines in place of one file per run")
+    job.add_argument("folder", nargs="?", type=Path, default=ROOT / "data" / "results",
+                     help="where they lie; default data/results")  # fmt: skip
+    job.set_defaults(do=fold_results)
     job = jobs.add_parser("benchmark", help="train what notebook 07 reads, as far as it is missing")
     job.add_argument("scenario", nargs="?", default="digits-mini", help="default: digits-mini")
     job.add_argument("--minutes", type=amount, default=180, help="start no run later (default 180)")
@@ -275,6 +279,17 @@ def write_report(options) -> int:
     print(ledger.counts(book).to_string())
     print("\n" + stale.in_words(stale.states(options.results), every=options.all))
     return 0
+
+
+def fold_results(options) -> int:
+    """One file of lines per recipe, profile and scenario; the status is 1 where a file stays."""
+    from .experiments import results
+
+    count, faults = results.fold(options.folder)
+    for fault in faults:
+        print(f"left as it is: {fault}")
+    print(f"{count} runs folded in {shown(options.folder)}")
+    return 1 if faults else 0
 
 
 def list_stale(options) -> int:

@@ -47,7 +47,7 @@ from fedtutor.datasets import bundled
 from fedtutor.engine import optimizers
 from fedtutor.engine.batches import cut
 from fedtutor.engine.files import ROOT, load_json, save_json, write_atomically
-from fedtutor.experiments.results import environment
+from fedtutor.experiments.environment import environment
 from fedtutor.federation import Federation
 from fedtutor.losses import cross_entropy
 from fedtutor.report.tables import with_part

@@ -6,13 +6,13 @@ from statistics import mean, stdev
 
 import pytest
 import torch
-from conftest import tiny_scenario
+from conftest import InThisProcess, tiny_scenario
 
 from fedtutor import attacks, scenarios
 from fedtutor.__main__ import main
 from fedtutor.channel import Message
 from fedtutor.errors import DataError, SettingError
-from fedtutor.experiments import attack_list, attack_results, attack_studies
+from fedtutor.experiments import attack_list, attack_results, attack_studies, jobs
 
 LISTS = attack_list.STUDIES | {row["name"]: (row["function"], row["options"])
                           for row in attack_list.waiting()}  # fmt: skip
@@ -76,6 +76,7 @@ def toy(tmp_path, monkeypatch):
         ],
     )
     monkeypatch.setattr(attack_results, "FOLDER", tmp_path)
+    monkeypatch.setattr(jobs, "Job", InThisProcess)
     return played
 
 

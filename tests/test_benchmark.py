@@ -1,18 +1,18 @@
 """Who may enter, what a row says, which ranks carry; a method that fails stops nobody."""
 
-import multiprocessing
-import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import tiny_scenario
+from conftest import InThisProcess, tiny_scenario
 
 from fedtutor import figures, methods
 from fedtutor.errors import DataError, SettingError, TrainingError
-from fedtutor.experiments import arenas, recipes, results
-from fedtutor.experiments.arenas import ARENAS, Entry, forgets, gather, in_arena, ranks, told_apart
+from fedtutor.experiments import arenas, jobs, ranks, recipes, results
+from fedtutor.experiments.arenas import ARENAS, Entry, gather, in_arena
+from fedtutor.experiments.ranks import forgets, told_apart
+from fedtutor.experiments.run import run as train
 from fedtutor.methods.fedavg import FedAvg
 from fedtutor.notebook.start import Run
 
@@ -127,33 +127,33 @@ def test_a_method_that_raises_or_diverges_has_its_row_and_stops_nobody(run, own)
     names = ["fedavg", "raises", "diverges", "breaks"]
     entries = gather(run, "one network", live=["fedavg"], only=names)
     assert list(entries) == names
-    table = arenas.table(entries).set_index("method")
+    table = ranks.table(entries).set_index("method")
     assert table.loc["FedAvg", "note"] == "" and "±" in table.loc["FedAvg", "own domain (%)"]
     assert table.loc["raises", "note"] == "2 of 2 seeds raised ValueError: no such thing"
     assert "2 of 2 seeds diverged: the loss of client domain0" in table.loc["diverges", "note"]
     assert table.loc["breaks", "note"] == "2 of 2 seeds raised ZeroDivisionError: no words"
     assert (table.loc["raises"].drop(["from", "note"]) == "-").all()
-    assert list(arenas.values(entries, "own domain (%)")) == ["fedavg"]
+    assert list(ranks.values(entries, "own domain (%)")) == ["fedavg"]
 
 
 def test_recorded_rows_count_only_with_the_settings_of_the_notebook(run):
     recipe = in_arena(run.recipe, "one network")
     for seed in run.seeds:
-        results.run(recipe, "fedavg", seed=seed, scenario=run.scenario, threads=1,
+        train(recipe, "fedavg", seed=seed, scenario=run.scenario, threads=1,
                      folder=results.RESULTS)  # fmt: skip
     found = gather(run, "one network", only=["fedavg", "solo"])
     assert found["fedavg"].whole and not found["fedavg"].live
     assert found["solo"].note == "open: not recorded yet" and found["solo"].open == [0, 1]
     other = gather(run, "one network", only=["fedavg"], lr=0.3)
     assert other["fedavg"].open == [0, 1]
-    cost = arenas.table(found, arenas.COSTS).set_index("method").loc["FedAvg"]
+    cost = ranks.table(found, ranks.COSTS).set_index("method").loc["FedAvg"]
     assert cost["passes"] == f"{3 * (24 + 27 + 30):,}" and cost["before"] == "0"
     result = found["fedavg"].results[0]
     held = result.totals["start"]["peak_memory"]
-    megabytes = arenas.values(found, arenas.MEMORY)["fedavg"][0] / 1e6
+    megabytes = ranks.values(found, ranks.MEMORY)["fedavg"][0] / 1e6
     assert megabytes == (result.totals["peak_memory"] - held) / 1e6 < held / 1e6
     found["fedavg"].live = True
-    assert arenas.table(found, arenas.COSTS).iloc[0][arenas.MEMORY] == "-"
+    assert ranks.table(found, ranks.COSTS).iloc[0][ranks.MEMORY] == "-"
 
 
 def test_chance_is_said():
@@ -175,9 +175,9 @@ def test_passes_of_a_result():
     work = {"forward": 30, "backward": 10, "cpu_seconds": 1.0}
     found = {"fedavg": Entry("fedavg", [result(0.1, work=work, start={**work, "forward": 4})]),
              "resumed": Entry("resumed", [result(0.1)])}  # fmt: skip
-    assert arenas.values(found, "passes") == {"fedavg": [(30 + 2 * 10) / 2]}
-    assert arenas.values(found, "before") == {"fedavg": [4 + 2 * 10]}
-    row = arenas.table(found, arenas.COSTS).set_index("method").loc["resumed"]
+    assert ranks.values(found, "passes") == {"fedavg": [(30 + 2 * 10) / 2]}
+    assert ranks.values(found, "before") == {"fedavg": [4 + 2 * 10]}
+    row = ranks.table(found, ranks.COSTS).set_index("method").loc["resumed"]
     assert row["passes"] == row["before"] == row["CPU (s)"] == "-"
 
 
@@ -186,7 +186,7 @@ def test_passes_of_a_result():
 
 def test_ranks_by_hand():
     rows = {"a": [0.80, 0.82, 0.84], "b": [0.70, 0.72, 0.74], "c": [0.79, 0.83, 0.83]}
-    frame = ranks(rows).set_index("method")
+    frame = ranks.ranks(rows).set_index("method")
     assert list(frame.index) == ["a", "c", "b"]
     assert frame[["first", "last"]].values.tolist() == [[1, 2], [1, 2], [3, 3]]
     assert frame.loc["c", "per seed"] == [2, 1, 2]
@@ -195,16 +195,16 @@ def test_ranks_by_hand():
 
 def test_equal_methods_share_all_their_ranks():
     rows = {"a": [0.8, 0.7], "b": [0.8, 0.7], "c": [0.1, 0.2]}
-    frame = ranks(rows).set_index("method")
+    frame = ranks.ranks(rows).set_index("method")
     assert frame.loc["a", ["first", "last"]].tolist() == [1, 2]
     assert frame.loc["b", "per seed"] == [1, 1] and told_apart({"a": [1.0], "b": [2.0]}) == (0, 1)
-    assert len(ranks({})) == 0
+    assert len(ranks.ranks({})) == 0
 
 
 def test_who_stands_beside_whom():
     rows = {"a": [0.80, 0.82, 0.84], "b": [0.70, 0.72, 0.74], "c": [0.79, 0.83, 0.83]}
-    assert arenas.beside(rows, "b") == (["a", "c"], [])
-    assert arenas.beside(rows, "a") == ([], ["b"])
+    assert ranks.beside(rows, "b") == (["a", "c"], [])
+    assert ranks.beside(rows, "a") == ([], ["b"])
 
 
 def test_two_tables_agree_where_both_tell_a_pair_apart():
@@ -215,8 +215,8 @@ def test_two_tables_agree_where_both_tell_a_pair_apart():
         "e": [0.9, 0.9, 0.9],
     }
     turned = {"a": rows["b"], "b": rows["a"], "c": rows["c"], "d": [0.1, 0.1, 0.1]}
-    assert arenas.agreement(rows, {n: rows[n] for n in "abc"}) == (2, 0)
-    assert arenas.agreement(rows, turned) == (0, 1)  # c and b: open in the second table
+    assert ranks.agreement(rows, {n: rows[n] for n in "abc"}) == (2, 0)
+    assert ranks.agreement(rows, turned) == (0, 1)  # c and b: open in the second table
 
 
 def test_the_figure_draws_every_interval():
@@ -255,49 +255,24 @@ def test_examine_says_what_a_method_promises(run, own, capsys):
 def test_recording_goes_on_where_it_ended(monkeypatch, tmp_path):
     tried, said = [], []
 
-    def played(answer, recipe, method, seed, folder):
+    def played(recipe, method, seed, folder):
         tried.append((method, seed))
-        answer.send("FAILED: TrainingError: nan" if method == "fccl" else "0.1 s, intra 0.500")
-
-    class Process:
-        def __init__(self, target, args):
-            self.work = lambda: target(*args)
-
-        def start(self):
-            self.work()
-
-        def join(self):
-            pass
+        if seed and method == "fccl":
+            raise jobs.Killed("its process ended with -9: too little memory?")
+        return "FAILED: TrainingError: nan" if method == "fccl" else "0.1 s, intra 0.500"
 
     left = [(recipes.load("benchmark", profile="quick"), m, s) for m in ("fccl", "fedavg")
             for s in (0, 1)]  # fmt: skip
-    context = SimpleNamespace(Process=Process, Pipe=pipe)
-    monkeypatch.setattr(arenas.multiprocessing, "get_context", lambda kind: context)
+    monkeypatch.setattr(jobs, "Job", InThisProcess)
     monkeypatch.setattr(arenas, "_recorded", played)
     monkeypatch.setattr(arenas, "missing", lambda *a, **k: left)
     monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
     options = {"folder": tmp_path, "say": said.append}
     assert arenas.record("digits-mini", minutes=1, **options) == 2
     assert tried == [("fccl", 0), ("fccl", 1), ("fedavg", 0), ("fedavg", 1)]
+    assert said[2].startswith("2/4 fccl seed 1") and "too little memory" in said[2]
     assert arenas.record("digits-mini", minutes=0, **options) == 0
     assert said[-1] == "the time is up; 4 runs are left" and len(tried) == 4
-
-
-def _interrupted(answer):
-    raise KeyboardInterrupt
-
-
-def _without_data(answer):
-    raise DataError("no images", where="here", do="fetch them")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="forks")
-def test_a_process_tells_its_parent_what_happened(capfd):
-    context = multiprocessing.get_context("fork")
-    assert arenas._elsewhere(context, _interrupted) is None
-    with pytest.raises(DataError, match="no images"):
-        arenas._elsewhere(context, _without_data)
-    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("error, kept", [
@@ -309,10 +284,10 @@ def test_how_a_run_failed_is_kept_and_not_tried_again(monkeypatch, run, tmp_path
     def fails(*given, **options):
         raise error
 
-    monkeypatch.setattr(results, "run", fails)
-    recipe, said = in_arena(run.recipe, "one network"), []
-    arenas._recorded(SimpleNamespace(send=said.append), recipe, "fedavg", 0, tmp_path)
-    assert said[0].startswith("FAILED")
+    monkeypatch.setattr(arenas, "train", fails)
+    recipe = in_arena(run.recipe, "one network")
+    said = arenas._recorded(recipe, "fedavg", 0, tmp_path)
+    assert said.startswith("FAILED")
     assert arenas.failed(recipe, "fedavg", 0, folder=tmp_path) == kept
     assert not arenas.failed(recipe.change({"lr": 0.5}), "fedavg", 0, folder=tmp_path)
     assert not arenas.failed(recipe, "fedavg", 1, folder=tmp_path)
@@ -324,17 +299,11 @@ def test_how_a_run_failed_is_kept_and_not_tried_again(monkeypatch, run, tmp_path
 def test_what_failed_is_not_missing(monkeypatch, tmp_path):
     names = ["solo"]
     before = arenas.missing("digits-mini", folder=tmp_path, names=names)
-    monkeypatch.setattr(results, "run", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr(arenas, "train", lambda *a, **k: 1 / 0)
     recipe, method, seed = before[0]
-    arenas._recorded(SimpleNamespace(send=print), recipe, method, seed, tmp_path)
+    assert "ZeroDivisionError" in arenas._recorded(recipe, method, seed, tmp_path)
     left = arenas.missing("digits-mini", folder=tmp_path, names=names)
     assert len(left) == len(before) - 1 and (recipe, method, seed) not in left
-
-
-def pipe(duplex):
-    words = []
-    here = SimpleNamespace(recv=lambda: words.pop(0))
-    return here, SimpleNamespace(send=words.append, close=lambda: None)
 
 
 def test_what_is_missing_is_asked_of_the_folder(tmp_path):

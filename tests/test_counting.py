@@ -6,7 +6,7 @@ from conftest import federation, tiny_scenario
 
 from fedtutor import models, rounds
 from fedtutor.engine.counting import Work, images_in, uncounted
-from fedtutor.experiments import results
+from fedtutor.experiments.run import run
 
 IMAGES = sum(24 + 3 * i for i in range(3))  # private ones of the tiny scenario
 PUBLIC = 3 * 20  # public images, each seen by three clients
@@ -89,11 +89,11 @@ def test_a_result_holds_its_work_unless_it_was_resumed(tmp_path):
     scenario = tiny_scenario()
     object.__setattr__(scenario, "name", "digits-mini")
     options = {"seed": 0, "scenario": scenario, "threads": 1}
-    whole = results.run(recipe, "fedavg", **options)
+    whole = run(recipe, "fedavg", **options)
     assert whole.totals["work"]["forward"] == 2 * 2 * IMAGES
     assert whole.totals["start"]["forward"] == 0
     assert 0 < whole.totals["start"]["peak_memory"] <= whole.totals["peak_memory"]
-    ahead = results.run(recipe.change({"solo.pretrain_epochs": 3}), "solo", **options)
+    ahead = run(recipe.change({"solo.pretrain_epochs": 3}), "solo", **options)
     assert ahead.totals["start"]["backward"] == 3 * IMAGES
     assert ahead.totals["work"] | {"cpu_seconds": 0} == whole.totals["work"] | {"cpu_seconds": 0}
 
@@ -105,8 +105,8 @@ def test_a_result_holds_its_work_unless_it_was_resumed(tmp_path):
         raise Stop
 
     with pytest.raises(Stop):
-        results.run(recipe, "fedavg", checkpoint=rounds.Checkpoints(tmp_path, 0), progress=one,
+        run(recipe, "fedavg", checkpoint=rounds.Checkpoints(tmp_path, 0), progress=one,
                      **options)  # fmt: skip
-    resumed = results.run(recipe, "fedavg", checkpoint=tmp_path, **options)
+    resumed = run(recipe, "fedavg", checkpoint=tmp_path, **options)
     assert resumed.history["accuracy"] == whole.history["accuracy"]
     assert not {"work", "start"} & resumed.totals.keys()

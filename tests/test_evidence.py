@@ -15,21 +15,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedtutor.errors import SettingError, StorageError
+from fedtutor.experiments import environment as machine
 from fedtutor.experiments import recipes, results
+from fedtutor.experiments import run as running
 from fedtutor.experiments.commits import git_commit
+from fedtutor.experiments.environment import environment, peak_memory
 from fedtutor.experiments.results import (
     RESULTS,
     accuracies,
-    environment,
     load_result,
-    peak_memory,
-    result,
     result_path,
-    run,
-    run_all,
     save_result,
     summary,
 )
+from fedtutor.experiments.run import result, run, run_all
 
 SCENARIO = SimpleNamespace(
     name="digits-mini", title="a stand-in", stand_in=True, fingerprint="0123456789ab"
@@ -298,8 +297,8 @@ def played(monkeypatch):
             (checkpoint.folder / "notes.txt").write_text("mine")
         return history(*ROUNDS)
 
-    monkeypatch.setattr(results, "Federation", federation)
-    monkeypatch.setattr(results.rounds, "run", play)
+    monkeypatch.setattr(running, "Federation", federation)
+    monkeypatch.setattr(running.rounds, "run", play)
     return calls
 
 
@@ -419,7 +418,7 @@ def test_an_empty_summary_is_refused():
 
 
 def test_memory_is_unknown_where_the_system_does_not_count_it(monkeypatch):
-    monkeypatch.setattr(results.Path, "exists", lambda path: False)
+    monkeypatch.setattr(machine.Path, "exists", lambda path: False)
     monkeypatch.setitem(sys.modules, "resource", None)
     assert peak_memory() is None
 

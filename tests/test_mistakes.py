@@ -20,7 +20,8 @@ from fedtutor.distillation import VirtualImages
 from fedtutor.engine.checkpoints import Checkpoints
 from fedtutor.engine.files import ROOT
 from fedtutor.errors import FedtutorError
-from fedtutor.experiments import recipes, results
+from fedtutor.experiments import recipes
+from fedtutor.experiments.run import run_all
 from fedtutor.federation import Federation
 from fedtutor.images import Images
 from fedtutor.methods import Method, make
@@ -382,7 +383,7 @@ MISTAKES = [
      "what is computed"),
     ("a method named twice in a cell", lambda: cell(methods=["solo", "solo"]), "named twice"),
     ("a method named twice in run_all",
-     lambda: results.run_all(recipes.load("start", profile="quick"), ["solo"] * 2, [0]), "twice"),
+     lambda: run_all(recipes.load("start", profile="quick"), ["solo"] * 2, [0]), "twice"),
     ("an unknown method in a cell", lambda: cell(methods=["solos"]), "did you mean 'solo'"),
     ("a seed named twice in a cell", lambda: cell(seeds=[0, 0]), "different whole numbers"),
     ("a method's name as a number", lambda: cell(methods=3), "list of names"),

@@ -184,7 +184,7 @@ check("Eq. 7", tilt(x, torch.tensor([y])), reference(x))"""
 
 def test_a_check_cell_runs_with_only_what_it_needs(toy, tmp_path):
     notebook_with(
-        tmp_path, ("", "1 / 0"), ("", "import torch\nfrom fedtutor.evidence import check"),
+        tmp_path, ("", "1 / 0"), ("", "import torch\nfrom fedtutor.notebook import check"),
         ("", "from toy_losses import tilt\nunused = total = x_i = tries = y = 1 / 0"),
         ("", "x = torch.zeros(1)\nx[0] = 3.0\ny = 0.25\ny += 0.25"), ("check", CELL),
         ("check", "print(tilt)"), ("", CELL),

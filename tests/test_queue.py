@@ -14,17 +14,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import tiny_scenario
+from conftest import InThisProcess, tiny_scenario
 
 from fedtutor import scenarios
 from fedtutor.__main__ import main
 from fedtutor.engine.files import ROOT, load_tensors, save_json
 from fedtutor.errors import SettingError
-from fedtutor.experiments import commits, worker
+from fedtutor.experiments import commits, jobs, worker
 from fedtutor.experiments import manifest as queue
 from fedtutor.experiments.manifest import in_order, load, measured, survey
 from fedtutor.experiments.results import load_result
-from fedtutor.experiments.worker import Job, Paused, play, work
+from fedtutor.experiments.worker import Paused, play, work
 from fedtutor.papers import published_table
 
 TABLE = """
@@ -226,15 +226,15 @@ class FakeJob:
 
     log, seconds, now = [], 20, 0
 
-    def __init__(self, run, options):
-        self.run, self.until = run, FakeJob.now + FakeJob.seconds
-        FakeJob.log.append((FakeJob.now, run.row, run.seed))
+    def __init__(self, task):
+        self.task, self.until = task, FakeJob.now + FakeJob.seconds
+        FakeJob.log.append((FakeJob.now, task.about.row, task.about.seed))
 
     def outcome(self):
         return ("done", "well") if FakeJob.now >= self.until else None
 
     def stop(self):
-        FakeJob.log.append((FakeJob.now, "stopped", self.run.seed))
+        FakeJob.log.append((FakeJob.now, "stopped", self.task.about.seed))
 
     @classmethod
     def wait(cls, seconds):
@@ -335,13 +335,13 @@ def test_nothing_is_needed_but_what_the_docstring_names(in_processes, tmp_path):
 import os, pickle, sys
 for name in {blocked}:
     sys.modules[name] = None
-from fedtutor import packing, working
+from fedtutor.experiments import packing, worker
 from fedtutor.__main__ import main
 assert main(["queue", "--only", "RepShare 1, MNIST: IL", "--results", "nowhere"]) == 0
 run, out = pickle.loads({pickle.dumps(run)}), {str(tmp_path)!r}
 packing.pack([run], out + "/packed")
 os.environ["FEDTUTOR_DATA"] = out + "/packed"
-print(working.play(run, results=out + "/results", kept=out + "/kept"))
+print(worker.play(run, results=out + "/results", kept=out + "/kept"))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
@@ -362,12 +362,12 @@ def test_two_at_once_are_the_same_as_one_after_the_other(in_processes, places, t
 
 def test_a_killed_run_goes_on_with_the_same_bits(in_processes, places, tmp_path):
     run = in_processes(80)[0]
-    job, until = Job(run, places), time.time() + 120
+    job, until = jobs.Job(worker.task(run, places)), time.time() + 120
     while not run.played(places["kept"]) and time.time() < until and job.outcome() is None:
         time.sleep(0.01)
     job.process.kill()
     job.process.join()
-    assert job.outcome()[0] == "failed" and "process ended" in job.outcome()[1]
+    assert job.outcome()[0] == "failed" and isinstance(job.outcome()[1], jobs.Killed)
     assert 0 < run.played(places["kept"]) < 80
     play(run, **places)
     play(run, results=tmp_path / "whole", kept=tmp_path / "kept2")
@@ -503,8 +503,7 @@ def test_the_commit_is_that_of_the_clone_or_of_the_packed_note(tmp_path, monkeyp
 
 
 def test_run_from_the_command_line(manifest, places, capsys, monkeypatch):
-    monkeypatch.setattr(worker, "Job", None)
-    monkeypatch.setattr(work, "__kwdefaults__", {**work.__kwdefaults__, "launch": InThisProcess})
+    monkeypatch.setattr(jobs, "Job", InThisProcess)
     manifest({"rounds": 1})
     options = ["--manifest", str(manifest.path), "--results", str(places["results"]),
                "--kept", str(places["kept"]), "--device", "cpu"]  # fmt: skip
@@ -515,14 +514,6 @@ def test_run_from_the_command_line(manifest, places, capsys, monkeypatch):
     assert capsys.readouterr().out.startswith("nothing to start")
     assert main(["queue", "run", "--only", "nobody", *options]) == 1
     assert "SettingError: no run" in capsys.readouterr().err
-
-
-class InThisProcess:
-    def __init__(self, run, options):
-        self.run, self.options = run, options
-
-    def outcome(self):
-        return "done", play(self.run, **self.options)
 
 
 def test_checkpoints_hold_what_the_next_round_needs(manifest, places):

@@ -2,19 +2,17 @@
 
 import json
 import math
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import tiny_scenario
+from conftest import InThisProcess, tiny_scenario
 
 from fedtutor import methods, scenarios
 from fedtutor.__main__ import main
 from fedtutor.engine import checkpoints
 from fedtutor.errors import SettingError, StorageError, TrainingError
-from fedtutor.experiments import recipes, rehearsal
+from fedtutor.experiments import jobs, recipes, rehearsal
 from fedtutor.experiments.rehearsal import play, reduced, rehearse, table
 from fedtutor.methods import Method
 from fedtutor.methods.shared import pretraining
@@ -142,26 +140,10 @@ def test_a_rehearsal_from_the_command_line(tmp_path, capsys):
     assert str(tmp_path) not in path.read_text()
 
 
-class Here:
-    """In place of a process: the same work in this one."""
-
-    def __init__(self, *arguments, **options):
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
-
-    def submit(self, fn, *arguments, **options):
-        return SimpleNamespace(result=lambda: fn(*arguments, **options))
-
-
 @pytest.fixture
 def here(monkeypatch, tiny, tmp_path):
     """Rehearse the methods of FCCL in this process, on the tiny scenario."""
-    monkeypatch.setattr(rehearsal, "ProcessPoolExecutor", Here)
+    monkeypatch.setattr(jobs, "Job", InThisProcess)
 
     def call(*names, folder=tmp_path / "out", artifacts=None, **more):
         overrides = {**LINEAR, **{f"{name}.pretrain_epochs": 1 for name in names}, **more}
@@ -182,7 +164,7 @@ def test_an_error_of_one_method_stops_no_other(here):
 
 def test_a_killed_process_is_told_from_an_error(here, monkeypatch):
     def killed(*arguments, **options):
-        raise BrokenProcessPool("terminated abruptly")
+        raise jobs.Killed("its process ended with -9")
 
     monkeypatch.setattr(rehearsal, "play", killed)
     (row,) = here("solo")

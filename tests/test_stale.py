@@ -16,8 +16,10 @@ from test_evidence import git, made, recipe
 from fedtutor.__main__ import main
 from fedtutor.engine.files import ROOT, save_json
 from fedtutor.errors import SettingError
-from fedtutor.experiments import arenas, attack_results, commits, manifest, stale
+from fedtutor.experiments import arenas, attack_results, commits, jobs, manifest, stale
 from fedtutor.experiments import results as evidence
+from fedtutor.experiments import run as running
+from fedtutor.experiments.environment import environment, made_by
 from fedtutor.experiments.rehearsal import rehearse
 from fedtutor.experiments.results import load_result, result_path, save_result
 from fedtutor.experiments.worker import work
@@ -57,7 +59,9 @@ def said(caught) -> list[str]:
 def test_a_result_knows_its_code_and_processor(kept):
     found = load_result(kept[0]).environment
     assert found["code"] == stale.code_now("fedavg", vars(recipe().settings), "digits-mini")
-    assert {"rounds", "methods.fedavg", "models", "scenarios"} <= set(found["code"]["files"])
+    assert {"rounds", "methods.fedavg", "models.layers", "scenarios.base"} <= set(
+        found["code"]["files"]
+    )
     assert found["instructions"]["torch"] == torch.backends.cpu.get_cpu_capability()
     assert "\n" not in found["processor"]
     if Path("/proc/cpuinfo").exists():
@@ -67,7 +71,7 @@ def test_a_result_knows_its_code_and_processor(kept):
 def test_variables_that_cap_the_processor_are_noted(monkeypatch):
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     monkeypatch.delenv("MKL_CBWR", raising=False)
-    found = evidence.environment()["instructions"]
+    found = environment()["instructions"]
     assert found["ONEDNN_MAX_CPU_ISA"] == "AVX2" and "MKL_CBWR" not in found
 
 
@@ -151,14 +155,14 @@ def test_a_notebook_is_warned_once_for_all_seeds(tmp_path, monkeypatch):
 
 def test_run_all_plays_a_stale_result_again(tmp_path, monkeypatch):
     small = recipe(overrides={"rounds": 1, "local_epochs": 1, "scenario.private_size": 20})
-    (first,) = evidence.run_all(small, ["solo"], [0], folder=tmp_path, threads=1)
+    (first,) = running.run_all(small, ["solo"], [0], folder=tmp_path, threads=1)
     path = result_path(small, "solo", 0, folder=tmp_path)
     spoil(path)
-    assert evidence.run_all(small, ["solo"], [0], folder=tmp_path)[0] == load_result(path)
+    assert running.run_all(small, ["solo"], [0], folder=tmp_path)[0] == load_result(path)
     spoil_code = {**json.loads(path.read_text())}
     spoil_code["environment"]["code"] = {"hash": "another", "files": {}}
     save_json(path, spoil_code)
-    (again,) = evidence.run_all(small, ["solo"], [0], folder=tmp_path, threads=1)
+    (again,) = running.run_all(small, ["solo"], [0], folder=tmp_path, threads=1)
     assert again.environment["code"] == first.environment["code"]
     assert again.headline == first.headline
 
@@ -186,7 +190,7 @@ def test_the_benchmark_has_it_to_do_again(tmp_path, monkeypatch):
     spoil(path, hash="another")
     assert len(arenas.missing("digits-mini", folder=tmp_path, names=["solo"])) == len(left)
     said = []
-    monkeypatch.setattr(arenas, "_elsewhere", lambda context, work, *given: left)
+    monkeypatch.setattr(jobs, "alone", lambda task: left)
     arenas.record("digits-mini", minutes=0, folder=tmp_path, say=said.append)
     assert said[0].endswith("1 of them again (its code has changed)")
 
@@ -194,7 +198,7 @@ def test_the_benchmark_has_it_to_do_again(tmp_path, monkeypatch):
 def test_a_failure_of_other_code_is_tried_again(tmp_path, monkeypatch):
     asked, method, seed = arenas.missing("digits-mini", folder=tmp_path, names=["solo"])[0]
     entry = {"what": "diverged", "asked": arenas._asked(asked, method),
-             "environment": evidence.made_by(asked, method)}  # fmt: skip
+             "environment": made_by(asked, method)}  # fmt: skip
     path = arenas._failure(asked, method, seed, tmp_path)
     save_json(path, entry)
     assert arenas._done(asked, method, seed, tmp_path)
@@ -219,14 +223,14 @@ def test_what_notebook_07_reads_warns_once(run, tmp_path):  # noqa: F811
 def test_a_checkpoint_of_other_code_is_not_gone_on_from(tmp_path, monkeypatch):
     small = recipe(overrides={"rounds": 2, "local_epochs": 1, "scenario.private_size": 20})
     options = {"seed": 0, "threads": 1, "checkpoint": tmp_path / "states"}
-    first = evidence.run(small, "solo", **options)
-    resumed = evidence.run(small, "solo", **options)  # nothing is left to be played
+    first = running.run(small, "solo", **options)
+    resumed = running.run(small, "solo", **options)  # nothing is left to be played
     assert resumed.headline == first.headline and "work" not in resumed.totals
-    about = evidence.made_by(small, "solo")
+    about = made_by(small, "solo")
     other = {**about, "code": {**about["code"], "hash": "another"}}
-    monkeypatch.setattr(evidence, "made_by", lambda *given: other)
+    monkeypatch.setattr(running, "made_by", lambda *given: other)
     with pytest.warns(RuntimeWarning, match="other code: the run begins anew"):
-        again = evidence.run(small, "solo", **options)
+        again = running.run(small, "solo", **options)
     assert "work" in again.totals and again.headline == first.headline
 
 
@@ -291,7 +295,7 @@ def dirty(monkeypatch):
 
 
 RECORDERS = {
-    "run": lambda folder: evidence.run(recipe(), "solo", seed=0, folder=folder),
+    "run": lambda folder: running.run(recipe(), "solo", seed=0, folder=folder),
     "queue": lambda folder: work([None], minutes=1, results=folder, kept=folder),
     "benchmark": lambda folder: arenas.record("digits-mini", minutes=1, folder=folder,
                                                  names=["vhl"]),
@@ -303,7 +307,7 @@ RECORDERS = {
 @pytest.mark.parametrize("name", RECORDERS)
 def test_every_command_that_records_asks_first(name, dirty, monkeypatch):
     monkeypatch.setattr("fedtutor.experiments.worker.in_order", lambda runs, kept: runs)
-    monkeypatch.setattr(arenas, "_elsewhere", lambda *given: [(recipe(), "solo", 0)])
+    monkeypatch.setattr(jobs, "alone", lambda task: [(recipe(), "solo", 0)])
     with pytest.raises(SettingError, match=r"uncommitted changes: fedtutor/rounds\.py"):
         RECORDERS[name](ROOT / "data" / "nowhere")
     assert not (ROOT / "data" / "nowhere").exists()
@@ -328,11 +332,12 @@ def test_a_copy_with_an_edited_loss(tmp_path):
 
     def play(names: list[str], folder: Path) -> str:
         text = f"""
-from fedtutor.experiments import recipes, results
+from fedtutor.experiments import recipes
+from fedtutor.experiments.run import run
 small = {{"rounds": 1, "local_epochs": 1, "scenario.private_size": 20}}
 asked = recipes.load("start", profile="quick", overrides=small)
 for name in {names!r}:
-    results.run(asked, name, seed=0, threads=1, folder={str(folder)!r})
+    run(asked, name, seed=0, threads=1, folder={str(folder)!r})
 """
         environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
         done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, env=environment,

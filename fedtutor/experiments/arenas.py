@@ -1,22 +1,17 @@
-"""Every method side by side: who may enter, what is measured, which ranks carry (notebook 07).
+"""Every method side by side: who may enter, and what is trained and recorded (notebook 07).
 
 Settings are those of `data/recipes/benchmark.toml`, in three arenas. Whether a method may enter is
 asked of its own code: it starts on a few images, and what it raises is the answer. A method that
-raises or diverges later has that in its row, and stops nothing.
+raises or diverges later has that in its row, and stops nothing. What is made of the results, tables
+and ranks, is in `ranks.py`.
 
     python -m fedtutor benchmark                  record what is missing in data/results
 """
 
-import multiprocessing
-import statistics
-import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import combinations
 from pathlib import Path
 
-import pandas as pd
 import torch
 
 from .. import figures, methods, rounds, scenarios
@@ -24,18 +19,15 @@ from ..distillation import prepare
 from ..engine.files import load_json, save_json
 from ..errors import FedtutorError, SettingError, TrainingError, choose
 from ..federation import Federation
-from ..measures import inter
-from ..papers.verdicts import HOLDS, verdict
-from . import recipes, stale
-from . import results as evidence
+from . import jobs, recipes, results, stale
 from .commits import require_committed
+from .environment import made_by
 from .results import Result
+from .run import run as train
 
 RECIPE = "benchmark"
 SEEDS = (0, 1, 2)
 FEW = 40  # private images per client where a method is only tried
-PASS_BACKWARD = 2  # a backward pass costs about two forward passes
-MEMORY = "memory (MB)"  # of a process of its own, so of recorded runs alone
 
 
 @dataclass(frozen=True)
@@ -209,8 +201,8 @@ def shelf(run, scenario: str, arena: str, names: Sequence[str], **changes) -> di
 
 def _look(entry: Entry, recipe: recipes.Recipe, seed: int) -> None:
     """What `data/results` has of one run: a result, how it failed, or nothing."""
-    options = {"folder": evidence.RESULTS, "warn": False}  # `warn` says it once for all
-    if found := evidence.recorded(recipe, entry.method, seed, **options):
+    options = {"folder": results.RESULTS, "warn": False}  # `warn` says it once for all
+    if found := results.recorded(recipe, entry.method, seed, **options):
         entry.results.append(found)
     elif words := failed(recipe, entry.method, seed):
         entry.failed[seed] = words
@@ -230,142 +222,6 @@ def _words(error: Exception) -> str:
         return f"diverged: {error.what}"
     words = getattr(error, "what", None) or str(error).partition("\n")[0] or "no words"
     return f"raised {type(error).__name__}: {words}"
-
-
-def forgets(result: Result) -> float | None:
-    """Accuracy on other domains that local training took in the last round, as a share.
-
-    Mean over clients, from after the collaborative half to the end of the local update; negative
-    where it added. None where it was not observed or there is one test set.
-    """
-    seen, history = {}, result.history
-    own = [history["tests"].index(domain) for domain in history["domains"]]
-    for entry in history["accuracy"]:
-        if entry["round"] == result.headline["round"]:
-            rows = [(row, o) for row, o in zip(entry["matrix"], own, strict=True) if row]
-            seen[entry["moment"]] = inter(*map(list, zip(*rows, strict=True)))
-    before, after = (seen.get(moment) for moment in ("after_collaborate", "after_local"))
-    return statistics.fmean(before) - statistics.fmean(after) if before and after else None
-
-
-def passes(result: Result) -> float:
-    """Images through networks per round, in forward passes: a backward pass counts as two more."""
-    return _passes(result.totals["work"]) / result.settings["rounds"]
-
-
-def _passes(work: dict) -> int:
-    return work["forward"] + PASS_BACKWARD * work["backward"]
-
-
-def _beyond_start(result: Result) -> int:
-    """Bytes by which the peak of a run's own process rose above what it held before the run."""
-    return result.totals["peak_memory"] - result.totals["start"]["peak_memory"]
-
-
-MEASURES = {  # column -> value of a result, scale, digits
-    "own domain (%)": (lambda r: r.headline["intra"], 100, 1),
-    "other domains (%)": (lambda r: r.headline["inter"], 100, 1),
-    "worst domain (%)": (lambda r: r.headline["worst"], 100, 1),
-    "forgets (points)": (forgets, 100, 1),
-}
-COSTS = {  # the same, without a spread
-    "up (kB)": (lambda r: r.totals["bytes"]["up"], 1e-3, 0),
-    "down (kB)": (lambda r: r.totals["bytes"]["down"], 1e-3, 0),
-    "passes": (passes, 1, 0),
-    "before": (lambda r: _passes(r.totals["start"]), 1, 0),
-    "CPU (s)": (lambda r: r.totals["work"]["cpu_seconds"], 1, 1),
-    "before (s)": (lambda r: r.totals["start"]["cpu_seconds"], 1, 1),
-    "wall (s)": (lambda r: r.totals["seconds"], 1, 1),
-    MEMORY: (_beyond_start, 1e-6, 0),
-}
-
-
-def values(entries: dict[str, Entry], key: str) -> dict[str, list[float]]:
-    """Method -> one number per seed of a column, for all whose seeds are all there."""
-    of = (MEASURES | COSTS)[choose(key, MEASURES | COSTS, kind="column", where="benchmark")][0]
-    found = {name: [_value(of, r) for r in e.results] for name, e in entries.items() if e.whole}
-    return {name: row for name, row in found.items() if None not in row}
-
-
-def table(entries: dict[str, Entry], columns: dict = MEASURES) -> pd.DataFrame:
-    """One row per method: mean and spread of every column, and a note where seeds are missing."""
-    rows = []
-    for name, entry in entries.items():
-        row = {"method": figures.display_name(name), "from": "live" if entry.live else "recorded"}
-        for column, (of, scale, digits) in columns.items():
-            told = entry.results if column != MEMORY or not entry.live else []
-            found = [value for r in told if (value := _value(of, r)) is not None]
-            row[column] = _spread([scale * v for v in found], digits, columns is MEASURES)
-        rows.append({**row, "note": entry.note})
-    frame = pd.DataFrame(rows)
-    return frame if any(frame["note"]) else frame.drop(columns="note")
-
-
-def _value(of: Callable, result: Result):
-    try:
-        return of(result)
-    except (KeyError, TypeError):
-        return None
-
-
-def _spread(numbers: Sequence[float], digits: int, spread: bool) -> str:
-    if not numbers:
-        return "-"
-    mean = f"{statistics.fmean(numbers):,.{digits}f}"
-    several = spread and len(numbers) > 1
-    return f"{mean} ± {statistics.stdev(numbers):.{digits}f}" if several else mean
-
-
-# ---------------------------------------------------------------------------- which ranks carry
-
-
-def beats(a: Sequence[float], b: Sequence[float]) -> bool:
-    """Whether the seeds carry that a is above b: one sign, and a mean of more than two sd."""
-    return verdict([x - y for x, y in zip(a, b, strict=True)], +1) == HOLDS
-
-
-def told_apart(rows: dict[str, Sequence[float]]) -> tuple[int, int]:
-    """(pairs of methods whose order the seeds carry, all pairs)."""
-    pairs = list(combinations(rows.values(), 2))
-    return sum(beats(a, b) or beats(b, a) for a, b in pairs), len(pairs)
-
-
-def ranks(rows: dict[str, Sequence[float]]) -> pd.DataFrame:
-    """Method | mean | first | last | per seed, best mean first.
-
-    `first` and `last` bound the rank that the seeds carry: 1 + how many methods beat this one, and
-    all minus how many it beats. Only where both are equal there is a rank to claim. `per seed`: its
-    ranks in the order of seeds; equal values share the smaller rank.
-    """
-    order = sorted(rows, key=lambda name: -statistics.fmean(rows[name]))
-    seeds = range(len(next(iter(rows.values()), ())))
-    lines = []
-    for name in order:
-        others = [rows[other] for other in order if other != name]
-        lines.append({
-            "method": name, "mean": statistics.fmean(rows[name]),
-            "first": 1 + sum(beats(other, rows[name]) for other in others),
-            "last": len(order) - sum(beats(rows[name], other) for other in others),
-            "per seed": [1 + sum(other[s] > rows[name][s] for other in others) for s in seeds],
-        })  # fmt: skip
-    return pd.DataFrame(lines, columns=["method", "mean", "first", "last", "per seed"])
-
-
-def beside(rows: dict[str, Sequence[float]], name: str) -> tuple[list[str], list[str]]:
-    """(methods that beat `name`, methods that it beats); the seeds leave the others open."""
-    others = {other: row for other, row in rows.items() if other != name}
-    above = [other for other, row in others.items() if beats(row, rows[name])]
-    return above, [other for other, row in others.items() if beats(rows[name], row)]
-
-
-def agreement(rows: dict[str, Sequence[float]], again: dict[str, Sequence[float]]) -> tuple:
-    """(pairs told apart in both tables in the same order, in the opposite order)."""
-    same = opposite = 0
-    for a, b in combinations([name for name in rows if name in again], 2):
-        found = {(beats(t[a], t[b]), beats(t[b], t[a])) for t in (rows, again)}
-        same += len(found) == 1 and (False, False) not in found
-        opposite += found == {(True, False), (False, True)}
-    return same, opposite
 
 
 # ------------------------------------------------------------------------------- your own method
@@ -430,7 +286,7 @@ def _equal(a: Federation, b: Federation) -> bool:
 # ------------------------------------------------------------------------------------- recording
 
 
-def missing(scenario: str, *, folder=evidence.RESULTS, names: Sequence[str] = ()) -> list[tuple]:
+def missing(scenario: str, *, folder=results.RESULTS, names: Sequence[str] = ()) -> list[tuple]:
     """(recipe, method, seed) of all runs on a scenario that have neither a result nor failed.
 
     What other code recorded does not count: that is to be done again.
@@ -458,7 +314,7 @@ def missing(scenario: str, *, folder=evidence.RESULTS, names: Sequence[str] = ()
 
 def _done(recipe: recipes.Recipe, method: str, seed: int, folder) -> bool:
     """Whether the code of today gave a result, or failed; unknown code counts as that of today."""
-    if there := evidence.recorded(recipe, method, seed, folder=folder, warn=False):
+    if there := results.recorded(recipe, method, seed, folder=folder, warn=False):
         return not stale.is_stale(there)
     if not failed(recipe, method, seed, folder=folder):
         return False
@@ -469,7 +325,7 @@ def _done(recipe: recipes.Recipe, method: str, seed: int, folder) -> bool:
 
 def failed(recipe: recipes.Recipe, method: str, seed: int, *, folder=None) -> str:
     """How a recorded run with these settings failed; "" if none did. Delete the file to retry."""
-    path = _failure(recipe, method, seed, folder or evidence.RESULTS)
+    path = _failure(recipe, method, seed, folder or results.RESULTS)
     if not path.exists():
         return ""
     found = load_json(path)
@@ -478,13 +334,13 @@ def failed(recipe: recipes.Recipe, method: str, seed: int, *, folder=None) -> st
 
 def _there(recipe: recipes.Recipe, method: str, seed: int, folder) -> bool:
     """Whether a file says something of such a run, be it of other code."""
-    there = evidence.recorded(recipe, method, seed, folder=folder, warn=False)
+    there = results.recorded(recipe, method, seed, folder=folder, warn=False)
     return bool(there or failed(recipe, method, seed, folder=folder))
 
 
 def _failure(recipe: recipes.Recipe, method: str, seed: int, folder) -> Path:
     """Beside where its result would lie."""
-    return evidence.result_path(recipe, method, seed, folder=folder).with_suffix(".failed")
+    return results.result_path(recipe, method, seed, folder=folder).with_suffix(".failed")
 
 
 def _asked(recipe: recipes.Recipe, method: str) -> dict:
@@ -493,78 +349,45 @@ def _asked(recipe: recipes.Recipe, method: str) -> dict:
 
 
 def record(scenario: str, *, minutes: float, names: Sequence[str] = (),
-           folder=evidence.RESULTS, say: Callable = print) -> int:  # fmt: skip
+           folder=results.RESULTS, say: Callable = print) -> int:  # fmt: skip
     """Train what is missing on a scenario until the time is up; how many runs failed.
 
     Each run has a process of its own, so that its peak memory is its own, one thread, and no
     artifacts, so that its work is whole. A result is written as soon as it is there, and so is how
     a run failed: started again, it goes on where it was.
     """
-    deadline, count = time.monotonic() + 60 * minutes, 0
-    torch.set_num_threads(1)
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    left = _elsewhere(context, _missing, scenario, {"folder": folder, "names": names})
+    torch.set_num_threads(1)  # before a fork
+    asked = {"folder": folder, "names": names}
+    left = jobs.alone(jobs.Task(missing, (scenario,), asked, threads=1, fork=True))
     again = sum(_there(*run, folder) for run in left)
     say(f"{scenario}: {len(left)} runs to do"
         + f", {again} of them again ({stale.WORDS})" * bool(again))  # fmt: skip
     if left:
         require_committed(folder)
-    for number, (recipe, method, seed) in enumerate(left, start=1):
-        if time.monotonic() >= deadline:
-            say(f"the time is up; {len(left) - number + 1} runs are left")
-            break
-        outcome = _elsewhere(context, _recorded, recipe, method, seed, folder)
-        outcome = outcome or "FAILED: its process ended without a word"
-        count += outcome.startswith("FAILED")
+    tasks = [jobs.Task(_recorded, (*run, folder), threads=1, fork=True) for run in left]
+    number = count = 0
+    for task, outcome, said in jobs.through(tasks, minutes=minutes, finish=True):
+        recipe, method, seed, _ = task.given
+        if outcome == jobs.FAILED:
+            said = f"FAILED: {said}"
+        number, count = number + 1, count + said.startswith("FAILED")
         networks = ", ".join(recipe.settings.models)
-        say(f"{number}/{len(left)} {method} seed {seed} ({networks}): {outcome}")
+        say(f"{number}/{len(left)} {method} seed {seed} ({networks}): {said}")
+    if number < len(left):
+        say(f"the time is up; {len(left) - number} runs are left")
     return count
 
 
-def _elsewhere(context, work: Callable, *given):
-    """What `work` sends from a process of its own; None where it ends without a word.
-
-    A `FedtutorError` that it raises is raised here.
-    """
-    answers, answer = context.Pipe(duplex=False)
-    process = context.Process(target=_quietly, args=(work, answer, *given))
-    process.start()
-    answer.close()
+def _recorded(recipe: recipes.Recipe, method: str, seed: int, folder) -> str:
+    """Train and keep a result, or how that failed; in words."""
     try:
-        found = answers.recv()
-    except EOFError:
-        return None
-    finally:
-        process.join()
-    if isinstance(found, FedtutorError):
-        raise found
-    return found
-
-
-def _quietly(work: Callable, answer, *given) -> None:
-    """`work`, in a process without a traceback of its own: the parent tells what happened."""
-    try:
-        work(answer, *given)
-    except FedtutorError as error:
-        answer.send(error)
-    except KeyboardInterrupt:  # Ctrl-C reaches both
-        pass
-
-
-def _missing(answer, scenario: str, options: dict) -> None:
-    answer.send(missing(scenario, **options))
-
-
-def _recorded(answer, recipe: recipes.Recipe, method: str, seed: int, folder) -> None:
-    torch.set_num_threads(1)
-    try:
-        done = evidence.run(recipe, method, seed=seed, threads=1, folder=folder)
+        done = train(recipe, method, seed=seed, threads=1, folder=folder)
         _failure(recipe, method, seed, folder).unlink(missing_ok=True)
-        answer.send(f"{done.totals['seconds']:.1f} s, intra {done.headline['intra']:.3f}")
+        return f"{done.totals['seconds']:.1f} s, intra {done.headline['intra']:.3f}"
     except (OSError, MemoryError) as error:  # this machine's: to be tried again
-        answer.send(f"FAILED here: {type(error).__name__}: {error}")
+        return f"FAILED here: {type(error).__name__}: {error}"
     except Exception as error:  # whatever it is, the next run has its turn
         entry = {"what": _words(error), "asked": _asked(recipe, method),
-                 "environment": evidence.made_by(recipe, method)}  # fmt: skip
+                 "environment": made_by(recipe, method)}  # fmt: skip
         save_json(_failure(recipe, method, seed, folder), entry)
-        answer.send(f"FAILED: {entry['what']}")
+        return f"FAILED: {entry['what']}"

@@ -16,9 +16,10 @@ from statistics import mean
 
 from ..attacks.membership import spread
 from ..engine.files import ROOT, shown
-from ..errors import DataError, SettingError, choose
-from . import attack_results
+from ..errors import SettingError, choose
+from . import attack_results, jobs
 from .attack_studies import averages, figure_six, likelihood, many_pictures, memory, papers
+from .commits import require_committed
 
 QUEUE = ROOT / "data" / "attacks" / "queue.toml"
 KEYS = {"name": str, "like": str, "value": float, "minutes": float, "device": str, "options": dict}
@@ -136,26 +137,31 @@ def work(*, minutes: float, only: str = "", device: str = "cpu", threads: int = 
     """Play what waits, most valuable first, as far as `minutes` go by estimate; the names played.
 
     `only`: the study of that name, of either list, even where it is done. What needs another device
-    or data that are not here is named and left.
+    or data that are not here is named and left, and so is one that fails.
     """
-    began, played = time.monotonic(), []
+    began, played, tried = time.monotonic(), [], set()
     if only:
         names = [*STUDIES, *(row["name"] for row in waiting())]
         todo = [(choose(only, names, kind="study", where="queue attacks"), 0.0, device)]
     else:
         todo = [(row["name"], row["minutes"], row["device"]) for row, about in
                 zip(waiting(), queued(), strict=True) if not about["done"]]  # fmt: skip
+    options = {"recompute": True, "keep": True, "device": device, "threads": threads}
+    tasks = [jobs.Task(study, (name,), options, about=name, minutes=needs)
+             for name, needs, on in todo if on != "cuda" or device.startswith("cuda")]  # fmt: skip
+    for task, outcome, value in jobs.through(
+        tasks, minutes=minutes, finish=True,
+        refuse=lambda task: require_committed(attack_results.FOLDER),  # before the first start
+    ):  # fmt: skip
+        tried.add(task.about)
+        if outcome == jobs.DONE:
+            played.append(task.about)
+            say(f"{task.about}: {(time.monotonic() - began) / 60:.1f} minutes so far")
+        else:
+            say(f"{task.about}: left, {getattr(value, 'what', value)}")
     for name, needs, on in todo:
         if on == "cuda" and not device.startswith("cuda"):
             say(f"{name}: left, it is for {on}")
-        elif needs > minutes - (time.monotonic() - began) / 60:
+        elif name not in tried:
             say(f"{name}: left, it needs about {needs:g} minutes")
-        else:
-            try:
-                study(name, recompute=True, keep=True, device=device, threads=threads)
-            except DataError as error:
-                say(f"{name}: left, {error.what}")
-                continue
-            played.append(name)
-            say(f"{name}: {(time.monotonic() - began) / 60:.1f} minutes so far")
     return played

@@ -13,6 +13,7 @@ from pathlib import Path
 from ..engine.files import ROOT, damaged, load_json, save_json, shown
 from ..errors import StorageError
 from .commits import require_committed
+from .environment import environment
 
 FOLDER = ROOT / "data" / "attacks"
 PARTS = {"format", "name", "setting", "environment", "cpu_seconds", "numbers"}
@@ -45,10 +46,8 @@ def kept(name: str, setting: dict, compute: Callable, *, folder: Path | None = N
 
 
 def _save(path: Path, name: str, setting: dict, numbers: dict, seconds: float) -> None:
-    from . import results  # late: evidence knows methods, and attacks are below both
-
     value = {"format": 1, "name": name, "setting": setting,
-             "environment": results.environment(), "cpu_seconds": round(seconds, 1),
+             "environment": environment(), "cpu_seconds": round(seconds, 1),
              "numbers": numbers}  # fmt: skip
     try:
         json.dumps(value, allow_nan=False)

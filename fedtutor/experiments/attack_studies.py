@@ -2,7 +2,7 @@
 
 Each function plays both sides. The client's side is a federation whose channel is recorded; the
 attacker's side gets the recorded messages, candidate images and what is common knowledge. Returns
-plain numbers for `kept`. Which of them at which settings stands in `listed.py`.
+plain numbers for `kept`. Which of them at which settings stands in `attack_list.py`.
 """
 
 from collections.abc import Sequence

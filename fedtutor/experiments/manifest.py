@@ -3,11 +3,11 @@
     python -m fedtutor queue                   what is done, what is open, what cannot be run here
     python -m fedtutor queue pack OUT          the images that the next runs need, to carry along
     python -m fedtutor queue run --minutes 9   the most valuable open runs, until the time is up
-    python -m fedtutor queue attacks           notebook 06's longer attacks (attacks/listed.py)
+    python -m fedtutor queue attacks           notebook 06's longer attacks (attack_list.py)
 
 `data/queue.toml` names the runs: every table of a paper is rows x columns x seeds, with a value,
 and minutes and gigabytes on a GPU: estimates until something was measured. Results lie where
-`evidence.result_path` has them. Here is what the manifest says and what is open; `working.py` plays
+`results.result_path` has them. Here is what the manifest says and what is open; `worker.py` plays
 runs, `packing.py` packs images. Nothing imports a notebook: torch, torchvision and pandas, with
 what they bring along (numpy, Pillow, filelock), are enough; SVHN's own .mat files need SciPy, too.
 """
@@ -29,6 +29,7 @@ from ..engine.checkpoints import Checkpoints
 from ..engine.files import ROOT, load_json, shown
 from ..errors import DataError, FedtutorError, SettingError, StorageError, choose
 from . import recipes, results, stale
+from .environment import environment
 from .recipes import Recipe
 
 MANIFEST = ROOT / "data" / "queue.toml"
@@ -220,24 +221,28 @@ def survey(runs: Sequence[Run], folder=results.RESULTS) -> tuple[dict, list[str]
     skipped: where it lies in the place of a result, that run is open. What other code recorded is
     found, too; `valid` leaves it out.
     """
-    folder, found, faults = Path(folder), {}, []
+    folder, found, faults, known = Path(folder), {}, [], {}
     expected = {run.path(folder): run for run in runs}
     for place in sorted({Path(run.recipe.name) / run.recipe.profile for run in runs}):
-        for path in sorted((folder / place).rglob("*.json")):
+        there = results.load_all(folder / place)
+        for path, result in there.items():
             name = path.relative_to(folder)
+            if isinstance(result, StorageError):
+                faults.append(f"{name}: {result.what}")
+                continue
             try:
-                result = results.load_result(path)
-                recipe = recipes.load(
-                    result.recipe, profile=result.profile, scenario=result.scenario["name"],
-                    overrides=result.overrides,
-                )  # fmt: skip
+                asked = (result.recipe, result.profile, result.scenario["name"],
+                         json.dumps(result.overrides, sort_keys=True))  # fmt: skip
+                if asked not in known:
+                    known[asked] = recipes.load(asked[0], profile=asked[1], scenario=asked[2],
+                                                overrides=result.overrides)  # fmt: skip
+                recipe = known[asked]
                 home = results.result_path(recipe, result.method, result.seed, folder=folder)
             except FedtutorError as error:
-                kind = "" if isinstance(error, StorageError) else "foreign: "
-                faults.append(f"{name}: {kind}{error.what}")
+                faults.append(f"{name}: foreign: {error.what}")
                 continue
             if home != path:
-                kind = "duplicate of" if home.exists() else "foreign: it belongs to"
+                kind = "duplicate of" if home in there else "foreign: it belongs to"
                 faults.append(f"{name}: {kind} {home.relative_to(folder)}")
             elif path in expected:
                 run = expected[path]
@@ -256,7 +261,7 @@ def valid(found: dict[Path, results.Result]) -> dict[Path, results.Result]:
 
 def measured(runs: Sequence[Run], found: dict[Path, results.Result], device: str) -> list[Run]:
     """The runs, estimates replaced where a result from such a device is there for another seed."""
-    here, seen = results.environment(device)["device"], {}
+    here, seen = environment(device)["device"], {}
     for path, result in found.items():
         if result.environment["device"] == here:
             name = path.name.replace(f"-seed{result.seed}", "-seed0")

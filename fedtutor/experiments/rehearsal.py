@@ -17,9 +17,6 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 from pathlib import Path
 
 import pandas as pd
@@ -29,8 +26,9 @@ from .. import methods, rounds, scenarios
 from ..engine.files import ROOT, damaged, load_json, save_json, shown
 from ..errors import StorageError, TrainingError, choose
 from ..federation import Federation
-from . import recipes, results
+from . import jobs, recipes
 from .commits import require_committed
+from .environment import made_by, peak_memory
 from .recipes import Recipe
 
 REHEARSALS = ROOT / "data" / "rehearsals"
@@ -68,7 +66,7 @@ def rehearse(name: str, *, scenario: str | None = None, names: Sequence[str] | N
                 "method": method, "profile": profile, "reduced": reduced(full, recipe, method),
                 "networks": recipe.settings.models, "batch_size": recipe.settings.batch_size,
                 "public_batch_size": recipe.settings.public_batch_size,
-                "environment": results.made_by(recipe, method, device, threads),
+                "environment": made_by(recipe, method, device, threads),
             }  # fmt: skip
             with tempfile.TemporaryDirectory() as checkpoint:
                 row |= _played(recipe, method, checkpoint=checkpoint, **options)
@@ -83,11 +81,10 @@ def _played(recipe: Recipe, method: str, **options) -> dict:
     played, weights = [], None
     try:
         for number in range(1, ROUNDS + 1):
-            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-                job = pool.submit(play, recipe, method, number, weights=weights, **options)
-                played.append(job.result())
+            given = {**options, "weights": weights}
+            played.append(jobs.alone(jobs.Task(play, (recipe, method, number), given)))
             weights = played[-1]["round"]["weights"]
-    except BrokenProcessPool:
+    except jobs.Killed:
         number = len(played) + 1
         return {"error": f"the process of round {number} was killed: too little memory?"}
     except Exception as error:  # whatever it is, the next method has its turn
@@ -151,7 +148,7 @@ def play(recipe: Recipe, method: str, number: int, *, checkpoint, weights: str |
             "number": number, "preparation": seen["preparation"], "loss": losses,
             "public_loss": public, "seconds": history["seconds"][-1],
             "cpu_seconds": seen.get("cpu_seconds"),
-            "peak_memory": results.peak_memory(device), "weights": fingerprint(fed),
+            "peak_memory": peak_memory(device), "weights": fingerprint(fed),
         },
     }  # fmt: skip
 

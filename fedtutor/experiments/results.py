@@ -1,44 +1,27 @@
-"""Recipes in, results out.
-
-- `run`, `run_all`: train a method as a recipe says and keep the result as JSON.
-- `summary`: results of several methods and seeds as one table.
+"""What a run leaves: its `Result`, where it lies, and what several say together.
 
 The last round is the headline of a result. The best round is beside it, under that name.
 """
 
 import hashlib
 import json
-import os
-import platform
 import statistics
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import torch
 
-from .. import __version__, methods, rounds, scenarios
-from ..engine.checkpoints import Checkpoints
-from ..engine.counting import Work
-from ..engine.files import ROOT, damaged, load_json, save_json, shown
-from ..errors import SettingError, StorageError, choose
-from ..federation import Federation
+from .. import methods
+from ..engine.files import ROOT, damaged, save_json, shown
+from ..errors import SettingError, StorageError
 from ..measures import inter, intra
-from ..settings import Settings, device_of
-from . import stale
-from .commits import commit, require_committed
+from ..settings import Settings
+from . import stale, stored
 from .recipes import Recipe, scenario_options_of
 
 RESULTS = ROOT / "data" / "results"
-SAVE_EVERY = 120.0  # seconds between checkpoints
-CAPS = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR")
 FORMAT = 1  # of a result file; a change of what a key means is a new format
 PARTS = {
     "scenario": ("name", "title", "options", "stand_in", "fingerprint"),
@@ -68,117 +51,106 @@ class Result:
     totals: dict  # seconds, peak_memory, bytes (up, down, peer); work and start, see `result`
 
 
-def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
-        threads: int | None = None, progress: Callable | None = None, watch: Callable | None = None,
-        folder=None, checkpoint=None, artifacts=None) -> Result:  # fmt: skip
-    """Train `method` as `recipe` says and return the result.
+def result_path(recipe: Recipe, method: str, seed: int, *, folder=RESULTS) -> Path:
+    """<folder>/<recipe>/<profile>/<scenario>/<method>-seed<k>.json.
 
-    `scenario` is the recipe's scenario where it is already built; `threads` defaults to one per
-    core; `progress` wraps the numbers of the rounds; `watch(fed)` is called before the first round
-    and after each; `folder` (e.g. `RESULTS`) keeps the result, `checkpoint` (a folder, or
-    `Checkpoints`) the state of the run, from which it goes on, `artifacts` (a folder or a dict)
-    what runs can share, such as pretrained networks. Raises `FedtutorError`s; a `folder` below
-    `data/` takes no result of uncommitted code.
+    Overrides that touch this run add 8 hex digits to the name, so that a trial never replaces
+    the recipe's own result.
     """
-    device = device_of(device)
-    if folder is not None:
-        require_committed(folder)
-    if scenario is None:
-        scenario = scenarios.build(recipe.scenario, **recipe.scenario_options)
-    if scenario.name != recipe.scenario:
-        raise SettingError(
-            f"the data are {scenario.name!r}, the recipe asks for {recipe.scenario!r}",
-            where=f"run of {method}", do="build the recipe's scenario, or load another recipe",
+    place = recipe.name, recipe.profile, recipe.scenario
+    return Path(folder, *place, f"{_name(method, seed, recipe.overrides)}.json")
+
+
+def _name(method: str, seed: int, overrides: dict) -> str:
+    name = f"{method}-seed{seed}"
+    touching = {key: value for key, value in overrides.items()
+                if key.partition(".")[0] in (key, "scenario", method)}  # fmt: skip
+    if touching:
+        text = json.dumps(touching, sort_keys=True)
+        name += f"-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return name
+
+
+def save_result(measured: Result, path: Path) -> None:
+    """Write a result; raises `StorageError` where that is impossible or a part is wrong."""
+    value = {"format": FORMAT, **asdict(measured)}
+    try:
+        json.dumps(value, allow_nan=False)
+        fault = _fault(value)
+    except (TypeError, ValueError) as error:
+        fault = f"{type(error).__name__}: {error}"
+    if fault:
+        raise StorageError(
+            f"this result is not whole ({fault})", where=shown(path),
+            do="save what `run` returns, unchanged",
         )  # fmt: skip
-    threads = threads or os.cpu_count() or 1
-    parameters = _parameters(recipe, method)
-    about = made_by(recipe, method, device, threads)  # now: the code may be edited while it runs
-    if checkpoint is not None and not isinstance(checkpoint, Checkpoints):
-        checkpoint = Checkpoints(checkpoint, every=SAVE_EVERY)
-    if checkpoint is not None:
-        checkpoint.code = about["code"]["hash"]
-    if torch.device(device).type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-    fed = Federation(
-        scenario, methods.make(method, **parameters), recipe.settings,
-        seed=seed, device=device, threads=threads, artifacts=artifacts,
-    )  # fmt: skip
-
-    start, work, played, began = Work(), Work(), [], ExitStack()
-    resident = peak_memory(device)
-
-    def watched(numbers):
-        began.close()  # what comes before round 1 is over
-        if watch:
-            watch(fed)
-        for number in (progress or iter)(numbers):
-            played.append(number)
-            with work:
-                yield number
-            if watch:
-                watch(fed)
-
-    with began:
-        began.enter_context(start)
-        history = rounds.run(fed, checkpoint=checkpoint, progress=watched)
-    counted = {}
-    if played[:1] == [1]:
-        counted["work"] = work.as_dict()
-        counted["start"] = {**start.as_dict(), "peak_memory": resident}
-    measured = result(
-        recipe, method, seed=seed, scenario=scenario, history=history, device=device,
-        threads=threads, about=about, **counted,
-    )  # fmt: skip
-    if folder is not None:
-        save_result(measured, result_path(recipe, method, seed, folder=folder))
-    return measured
+    save_json(path, value)
 
 
-def run_all(recipe: Recipe, names: Sequence[str], seeds: Sequence[int], *, scenario=None,
-            device="cpu", threads: int | None = None, progress: Callable | None = None,
-            folder=None, checkpoint=None, artifacts=None) -> list[Result]:  # fmt: skip
-    """`run` for every method and seed, method by method.
+def load_result(path: Path) -> Result:
+    """Read a result; raises `StorageError` for a missing, cut, altered or newer file."""
+    there = stored.entry(path)
+    if there is None:
+        raise StorageError(
+            f"{Path(path).name} is not there", where=shown(path), do="run the experiment first"
+        )
+    return _checked(Path(path), there)
 
-    With `folder`, a result that lies there is read and not run again, if its settings, parameters
-    and data are those of the recipe, its code is that of today as far as it is known, and the
-    recipe does not say `recompute`. With `checkpoint` too, each run keeps its state in a folder
-    below it until its result is written.
+
+def load_all(folder=RESULTS) -> dict[Path, Result | StorageError]:
+    """Every result below a folder by the path of its run, or why it cannot be read."""
+    found = {}
+    for path, there in stored.entries(folder).items():
+        try:
+            found[path] = _checked(path, there)
+        except StorageError as error:
+            found[path] = error
+    return found
+
+
+def fold(folder=RESULTS) -> tuple[int, list[str]]:
+    """Fold every run's own file into the lines of its scenario (`stored.py`).
+
+    Returns how many, and which files stay as they are and why: what cannot be read, and what is
+    not in its place.
     """
-    names = different(names, where="run_all")
-    if scenario is None:
-        scenario = scenarios.build(recipe.scenario, **recipe.scenario_options)
-    results = []
-    for method, seed in [(method, seed) for method in names for seed in seeds]:
-        path = result_path(recipe, method, seed, folder=folder or RESULTS)
-        if folder is not None and not recipe.recompute:
-            found = recorded(recipe, method, seed, folder=folder, warn=False)
-            same = found and found.scenario["fingerprint"] == scenario.fingerprint
-            if same and not stale.is_stale(found):
-                results.append(found)
-                continue
-        own = Path(checkpoint) / path.stem if checkpoint else None
-        results.append(run(recipe, method, seed=seed, scenario=scenario, device=device,
-                           threads=threads, progress=progress, folder=folder, checkpoint=own,
-                           artifacts=artifacts))  # fmt: skip
-        if folder is not None:
-            for file in Checkpoints(own, every=0).files():
-                file.unlink()
-    return results
+    folder, whole, faults = Path(folder), {}, []
+    if not folder.is_dir():
+        raise SettingError(f"no folder {folder.name}", where=shown(folder), do="name another one")
+    for path, found in load_all(folder).items():
+        if not path.exists():
+            continue  # it is a line already
+        if isinstance(found, StorageError):
+            faults.append(f"{path.relative_to(folder)}: {found.what}")
+            continue
+        place = found.recipe, found.profile, found.scenario["name"]
+        home = Path(folder, *place, f"{_name(found.method, found.seed, found.overrides)}.json")
+        if home == path:
+            whole[path] = stored.entry(path).value
+        else:
+            faults.append(f"{path.relative_to(folder)}: it belongs to {home.relative_to(folder)}")
+    stored.fold(whole.items())
+    return len(whole), faults
 
 
-def different(names, *, where: str) -> list[str]:
-    """The names of methods; raises `SettingError` for none, and one that is unknown or twice."""
-    names = [names] if isinstance(names, str) else names
-    if not isinstance(names, list | tuple) or not names:
-        raise SettingError(
-            f"methods = {names!r}", where=where,
-            do='give a list of names, such as ["solo", "fedavg"]',
+def _checked(path: Path, there: stored.Entry) -> Result:
+    if there.error:
+        raise there.error
+    if there.result is None:
+        there.result = _result_of(path, there.value)
+    return there.result
+
+
+def _result_of(path: Path, value) -> Result:
+    found = value.get("format") if isinstance(value, dict) else None
+    if isinstance(found, int) and found != FORMAT:
+        raise StorageError(
+            f"{Path(path).name} has format {found}, this fedtutor reads {FORMAT}",
+            where=shown(path), do="use the fedtutor that wrote it, or delete it and run again",
         )  # fmt: skip
-    for name in names:
-        choose(name, methods.METHODS, kind="method", where=where)
-        if names.count(name) > 1:
-            raise SettingError(f"{name!r} is named twice", where=where, do="name each method once")
-    return list(names)
+    if fault := _fault(value):
+        raise damaged(path, ValueError(fault))
+    return Result(**{key: part for key, part in value.items() if key != "format"})
 
 
 def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS,
@@ -189,50 +161,20 @@ def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS,
     that a result can be read where they are absent. One that other code recorded is read, with a
     warning that says so.
     """
-    path = result_path(recipe, method, seed, folder=folder)
-    if not path.exists():
+    there = stored.entry(path := result_path(recipe, method, seed, folder=folder))
+    if there is None:
         return None
-    found = load_result(path)
+    found = _checked(path, there)
     same = (
         (found.method, found.seed) == (method, seed)
         and {**asdict(Settings()), **found.settings} == asdict(recipe.settings)
-        and {**methods.parameters(method), **found.parameters} == _parameters(recipe, method)
+        and {**methods.parameters(method), **found.parameters} == parameters_of(recipe, method)
         and {**scenario_options_of(recipe.scenario), **found.scenario["options"]}
         == recipe.scenario_options
     )
     if same and warn:
         stale.warn([found])
     return found if same else None
-
-
-def result(recipe: Recipe, method: str, *, seed: int, scenario, history: dict, device="cpu",
-           threads: int = 1, about: dict | None = None, **counted: dict) -> Result:  # fmt: skip
-    """The `Result` of a run that has just ended in this process with `history`.
-
-    `about` is what `made_by` said when it began; without it, it is asked now.
-    `counted` joins the totals. `run` gives it where nothing was resumed: "work", what all rounds
-    computed (`counting.Work`); "start", the same before round 1 (what an artifact held is not in
-    it), with the process's peak memory before the run.
-    """
-    sent = {direction: 0 for direction in ("up", "down", "peer")}
-    for row in history["bytes"]:
-        sent[row["direction"]] += row["bytes"]
-    reached = accuracies(history)
-    totals = {
-        "seconds": sum(history["seconds"]), "peak_memory": peak_memory(device), "bytes": sent,
-        **counted,
-    }  # fmt: skip
-    return Result(
-        recipe=recipe.name, paper=recipe.paper, profile=recipe.profile,
-        scenario={
-            "name": scenario.name, "title": scenario.title, "options": recipe.scenario_options,
-            "stand_in": scenario.stand_in, "fingerprint": scenario.fingerprint,
-        },
-        method=method, parameters=_parameters(recipe, method), settings=asdict(recipe.settings),
-        overrides=recipe.overrides, seed=seed,
-        environment=about or made_by(recipe, method, device, threads), history=history,
-        headline=reached[-1], best=max(reached, key=lambda row: row["intra"]), totals=totals,
-    )  # fmt: skip
 
 
 def accuracies(history: dict) -> list[dict]:
@@ -264,104 +206,6 @@ def matrices(results: dict[str, list[Result]]) -> dict[str, np.ndarray]:
 def headlines(results: dict[str, list[Result]], key: str) -> dict[str, list[float]]:
     """Method -> one number per seed of the last round; `key` is "intra", "inter" or "worst"."""
     return {method: [r.headline[key] for r in runs] for method, runs in results.items()}
-
-
-def environment(device="cpu", threads: int = 1) -> dict:
-    """What the numbers may depend on. No path, no host name."""
-    gpu = torch.device(device).type == "cuda"
-    cpu = f"CPU ({platform.machine()}, {os.cpu_count()} cores)"
-    return {
-        "fedtutor": __version__, "python": platform.python_version(), "torch": torch.__version__,
-        "torchvision": version("torchvision"), "numpy": version("numpy"),
-        "platform": platform.system(), "git": commit(), "threads": threads,
-        "device": torch.cuda.get_device_name(device) if gpu else cpu,
-        "processor": processor(), "instructions": instructions(),
-    }  # fmt: skip
-
-
-def made_by(recipe: Recipe, method: str, device="cpu", threads: int = 1) -> dict:
-    """`environment`, and the code that such a run uses: what its result says of its making."""
-    code = stale.code_now(method, asdict(recipe.settings), recipe.scenario)
-    return {**environment(device, threads), "code": code}
-
-
-@cache
-def processor() -> str:
-    """The model of the processor, as the system names it; "" where nobody says."""
-    if platform.system() == "Darwin":
-        command = ["sysctl", "-n", "machdep.cpu.brand_string"]
-        with suppress(OSError, subprocess.CalledProcessError):
-            said = subprocess.run(command, capture_output=True, text=True, check=True)
-            return said.stdout.strip()
-    if platform.system() == "Windows":
-        return os.environ.get("PROCESSOR_IDENTIFIER", platform.processor())
-    with suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-        return next(named, platform.processor())
-    return platform.processor()
-
-
-def instructions() -> dict[str, str]:
-    """The vector instructions that torch uses, and the variables that keep a library from more."""
-    used = {"torch": torch.backends.cpu.get_cpu_capability()}
-    return used | {name: os.environ[name] for name in CAPS if name in os.environ}
-
-
-def peak_memory(device="cpu") -> int | None:
-    """Bytes: of the GPU since the run began, or of the whole process since its start."""
-    if torch.device(device).type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    if (status := Path("/proc/self/status")).exists():  # Linux: getrusage counts the parent, too
-        lines = (line.split() for line in status.read_text().splitlines())
-        return next((1024 * int(words[1]) for words in lines if words[0] == "VmHWM:"), None)
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def result_path(recipe: Recipe, method: str, seed: int, *, folder=RESULTS) -> Path:
-    """<folder>/<recipe>/<profile>/<scenario>/<method>-seed<k>.json.
-
-    Overrides that touch this run add 8 hex digits to the name, so that a trial never replaces
-    the recipe's own result.
-    """
-    name = f"{method}-seed{seed}"
-    touching = {key: value for key, value in recipe.overrides.items()
-                if key.partition(".")[0] in (key, "scenario", method)}  # fmt: skip
-    if touching:
-        text = json.dumps(touching, sort_keys=True)
-        name += f"-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-    return Path(folder) / recipe.name / recipe.profile / recipe.scenario / f"{name}.json"
-
-
-def save_result(measured: Result, path: Path) -> None:
-    """Write a result; raises `StorageError` where that is impossible or a part is wrong."""
-    value = {"format": FORMAT, **asdict(measured)}
-    if fault := _fault(value):
-        raise StorageError(
-            f"this result is not whole ({fault})", where=shown(path),
-            do="save what `run` returns, unchanged",
-        )  # fmt: skip
-    save_json(path, value)
-
-
-def load_result(path: Path) -> Result:
-    """Read a result; raises `StorageError` for a missing, cut, altered or newer file."""
-    value = load_json(path)
-    found = value.get("format") if isinstance(value, dict) else None
-    if isinstance(found, int) and found != FORMAT:
-        raise StorageError(
-            f"{Path(path).name} has format {found}, this fedtutor reads {FORMAT}",
-            where=shown(path), do="use the fedtutor that wrote it, or delete it and run again",
-        )  # fmt: skip
-    if fault := _fault(value):
-        raise damaged(path, ValueError(fault))
-    del value["format"]
-    return Result(**value)
 
 
 def summary(results: Sequence[Result]) -> pd.DataFrame:
@@ -403,7 +247,8 @@ def _spread(values: Sequence[float], digits: int) -> str:
     return mean if len(values) < 2 else f"{mean} ± {statistics.stdev(values):.{digits}f}"
 
 
-def _parameters(recipe: Recipe, method: str) -> dict:
+def parameters_of(recipe: Recipe, method: str) -> dict:
+    """All parameters of a method, as the recipe has them."""
     return recipe.methods.get(method) or methods.parameters(method)
 
 
@@ -421,7 +266,6 @@ def _fault(value) -> str | None:
     if extra := value.keys() - types.keys() - {"format"}:
         return f"unknown part {min(extra)!r}"
     try:
-        json.dumps(value, allow_nan=False)
         history = value["history"]
         size = len(history["clients"]), len(history["tests"])
         for entry in history["accuracy"]:

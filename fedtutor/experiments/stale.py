@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..engine.files import ROOT, load_json, shown
-from ..errors import SettingError, StorageError
-from . import code_hash
+from ..engine.files import ROOT, shown
+from ..errors import SettingError
+from . import code_hash, stored
 
 CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
 RESULTS = ROOT / "data" / "results"
@@ -55,7 +55,7 @@ def is_stale(result) -> bool:
 
 
 def states(folder=RESULTS) -> pd.DataFrame:
-    """folder | result | state | changed | dirty | commit, one row per result file.
+    """folder | result | state | changed | dirty | commit, one row per result.
 
     `changed`: files of the package, and definitions of a reader, whose meaning differs; for an
     unknown state, why. Raises `SettingError` for a folder that is not there. What is no result is
@@ -64,13 +64,13 @@ def states(folder=RESULTS) -> pd.DataFrame:
     folder, rows = Path(folder), []
     if not folder.is_dir():
         raise SettingError(f"no folder {folder.name}", where=shown(folder), do="name another one")
-    for path in sorted(folder.rglob("*.json")):
+    for path, there in stored.entries(folder).items():
         try:
-            value = load_json(path)
+            value = there.value
             made = value["environment"]
             parts = value["method"], value["settings"], value["scenario"]["name"], made
             state, words = standing(*parts)
-        except (StorageError, KeyError, TypeError):
+        except (KeyError, TypeError):
             continue
         git = made.get("git") or {}
         rows.append({"folder": path.parent.relative_to(folder).as_posix(), "result": path.stem,

@@ -9,7 +9,6 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -17,9 +16,11 @@ import torch
 from ..engine.checkpoints import Checkpoints
 from ..engine.files import save_json
 from ..errors import FedtutorError
-from . import results as evidence
+from . import jobs
 from .commits import require_committed
 from .manifest import Run, absent, in_order
+from .results import RESULTS, save_result
+from .run import run as train
 
 LIMIT = 48 * 10**6  # bytes of tensors in a file of a checkpoint: with all else under 50 MB
 START = 20  # seconds that a process takes until its run begins
@@ -63,47 +64,17 @@ def play(run: Run, *, results, kept, device: str = "cpu", threads: int = 1, dead
         if now + SLACK * longest + END > deadline:
             raise Paused(f"{fed.round_} of {rounds} rounds")
 
-    result = evidence.run(
+    result = train(
         run.recipe, run.method, seed=run.seed, device=device, threads=threads, watch=look,
         checkpoint=states, artifacts=Path(kept) / "artifacts",
     )  # fmt: skip
     about = {**result.environment, "at_once": at_once}
-    evidence.save_result(replace(result, environment=about), run.path(results))
+    save_result(replace(result, environment=about), run.path(results))
     for file in states.files():
         states.delete(file)
     (place / "too-large.json").unlink(missing_ok=True)
     share = f"{100 * result.headline['intra']:.1f} % on own tests"
     return f"done in {result.totals['seconds']:.0f} s of rounds, {share}"
-
-
-class Job:
-    """A run in a process of its own."""
-
-    def __init__(self, run: Run, options: dict):
-        context = get_context("spawn")
-        self.run = run
-        self.answer, theirs = context.Pipe(duplex=False)
-        self.process = context.Process(target=_child, args=(theirs, run, options), daemon=True)
-        self.process.start()
-        theirs.close()
-
-    def outcome(self) -> tuple[str, str] | None:
-        """("done" | "paused" | "failed", words); None while it works."""
-        alive = self.process.is_alive()  # asked first: a last word may come in between
-        try:
-            if self.answer.poll():
-                return self.answer.recv()
-        except EOFError:
-            alive = False
-        if alive:
-            return None
-        self.process.join()
-        return "failed", f"its process ended with {self.process.exitcode}: too little memory?"
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.join(5)
-        self.process.kill()
 
 
 def _repeatable() -> None:
@@ -115,25 +86,23 @@ def _repeatable() -> None:
     warnings.filterwarnings("ignore", message=".*deterministic.*")
 
 
-def _child(answer, run: Run, options: dict) -> None:
+def _play(run: Run, options: dict) -> str:
+    """`play` in a process of its own."""
     if torch.device(options.get("device", "cpu")).type == "cuda":
         _repeatable()
-    try:
-        answer.send(("done", play(run, **options)))
-    except Paused as words:
-        answer.send(("paused", str(words)))
-    except FedtutorError as error:
-        answer.send(("failed", f"{type(error).__name__}: {error.what} ({error.where})"))
-    except Exception as error:  # whatever it is, the next run has its turn
-        answer.send(("failed", f"{type(error).__name__}: {str(error)[:200]}"))
+    return play(run, **options)
 
 
-# --- many runs
+def task(run: Run, options: dict) -> jobs.Task:
+    """The run as a process plays it; `options` are those of `play`."""
+    extra = PROCESS if torch.device(options.get("device", "cpu")).type == "cuda" else 0.0
+    minutes = run.needs(options["kept"]) + (START + END) / 60
+    return jobs.Task(_play, (run, options), about=run, minutes=minutes, gb=run.gb + extra)
 
 
-def work(runs: Sequence[Run], *, minutes: float, results=evidence.RESULTS, kept, device="cpu",
-         threads: int = 1, at_once: int = 1, memory: float = float("inf"), launch: Callable = Job,
-         clock: Callable = time.time, wait: Callable = time.sleep,
+def work(runs: Sequence[Run], *, minutes: float, results=RESULTS, kept, device="cpu",
+         threads: int = 1, at_once: int = 1, memory: float = float("inf"),
+         launch: Callable | None = None, clock: Callable = time.time, wait: Callable = time.sleep,
          say: Callable = print) -> list[tuple[Run, str, str]]:  # fmt: skip
     """Start runs, most valuable first, until `minutes` are over; (run, outcome, words) each.
 
@@ -141,46 +110,42 @@ def work(runs: Sequence[Run], *, minutes: float, results=evidence.RESULTS, kept,
     a round in the time that is left is passed over, and so is one whose data are absent. Raises
     `SettingError` before the first where `results` takes none of uncommitted code.
     """
-    deadline = clock() + 60 * minutes
     options = {"results": results, "kept": kept, "device": device, "threads": threads,
-               "at_once": at_once, "deadline": deadline}  # fmt: skip
-    waiting, working, ended = in_order(runs, kept), [], []
+               "at_once": at_once, "deadline": clock() + 60 * minutes}  # fmt: skip
+    waiting, ended = in_order(runs, kept), []
     if waiting:
         require_committed(results)
-    extra = PROCESS if torch.device(device).type == "cuda" else 0.0
 
-    def end(job, outcome, words):
-        working.remove(job)
-        ended.append((job.run, outcome, words))
-        say(f"{job.run.name}: {outcome}, {words}" if outcome != "done" else
-            f"{job.run.name}: {words}")  # fmt: skip
+    def refuse(task) -> str | None:
+        reason, played = absent(task.about), task.about.played(kept)
+        if not reason:
+            start = f"goes on after round {played}" if played else "begins"
+            say(f"{task.about.name}: {start}")
+        return reason
 
-    while True:
-        for job in list(working):
-            if (outcome := job.outcome()) is not None:
-                end(job, *outcome)
-        left = (deadline - clock()) / 60
-        for run in list(waiting):
-            used = sum(job.run.gb + extra for job in working)
-            if len(working) >= at_once or left <= 0:
-                break
-            if run.needs(kept) + (START + END) / 60 > left or used + run.gb + extra > memory:
-                continue
-            waiting.remove(run)
-            if (reason := absent(run)) is None:
-                played = run.played(kept)
-                say(f"{run.name}: " + (f"goes on after round {played}" if played else "begins"))
-                working.append(launch(run, options))
-            else:
-                ended.append((run, "absent", reason))
-        if left <= 0:
-            for job in list(working):
-                job.stop()
-                end(job, "paused", f"the time is up; {job.run.played(kept)} rounds are kept")
-        if not working:
-            break
-        wait(0.2)
+    for done, outcome, value in jobs.through(
+        [task(run, options) for run in waiting], minutes=minutes, at_once=at_once, memory=memory,
+        refuse=refuse, launch=launch, clock=clock, wait=wait,
+    ):  # fmt: skip
+        run = done.about
+        outcome, words = _told(run, outcome, value, kept)
+        ended.append((run, outcome, words))
+        if outcome != "absent":
+            say(f"{run.name}: " + f"{outcome}, " * (outcome != jobs.DONE) + words)
     return ended
+
+
+def _told(run: Run, outcome: str, value, kept) -> tuple[str, str]:
+    """(outcome of a run, words) of what its process said."""
+    if outcome == jobs.STOPPED:
+        return "paused", f"the time is up; {run.played(kept)} rounds are kept"
+    if isinstance(value, Paused | jobs.Killed):
+        return "paused" if isinstance(value, Paused) else jobs.FAILED, str(value)
+    if isinstance(value, FedtutorError):
+        return jobs.FAILED, f"{type(value).__name__}: {value.what} ({value.where})"
+    if isinstance(value, Exception):
+        return jobs.FAILED, f"{type(value).__name__}: {str(value)[:200]}"
+    return "absent" if outcome == jobs.REFUSED else outcome, value
 
 
 def memory_of(device: str) -> float:

@@ -23,7 +23,10 @@ import torchvision
 from .. import __version__, figures, methods, scenarios
 from ..errors import SettingError, choose
 from ..experiments import commits, recipes, stale
-from ..experiments import results as evidence
+from ..experiments import results as kept
+from ..experiments.results import Result
+from ..experiments.run import different
+from ..experiments.run import run as train
 from ..federation import Federation
 from ..settings import device_of
 
@@ -46,7 +49,7 @@ class Run:
     results: dict = field(default_factory=dict, repr=False)
     artifacts: dict = field(default_factory=dict, repr=False)  # pretrained networks, for all runs
 
-    def __call__(self, method: str, seed: int, **changes) -> evidence.Result:
+    def __call__(self, method: str, seed: int, **changes) -> Result:
         """Train `method` with `seed`; `changes` are overrides for this run alone.
 
         What was computed once in this kernel is not computed again.
@@ -69,7 +72,7 @@ class Run:
 
     def recorded(self, method: str, scenario: str | None = None, recipe: str | None = None,
                  profile: str = "quick", seeds: Sequence[int] | None = None,
-                 compute: bool = True, **changes) -> list[evidence.Result]:  # fmt: skip
+                 compute: bool = True, **changes) -> list[Result]:  # fmt: skip
         """One result per seed from `data/results/`, in the recipe's quick setting with `changes`.
 
         `recipe`: another one than the notebook's; `profile`: "paper" for the paper's setting;
@@ -90,16 +93,16 @@ class Run:
         for seed in self.seeds if seeds is None else seeds:
             key = _key(method, seed, about)
             if key not in self.results:
-                options = {"folder": evidence.RESULTS, "warn": False}
-                found = evidence.recorded(asked, method, seed, **options)
+                options = {"folder": kept.RESULTS, "warn": False}
+                found = kept.recorded(asked, method, seed, **options)
                 if not compute and not found:
                     continue
                 anew = self.recipe.recompute or (asked_to and found and stale.is_stale(found))
                 if not found or anew:
-                    if keeps and not asked_to and (files := commits.uncommitted(evidence.RESULTS)):
+                    if keeps and not asked_to and (files := commits.uncommitted(kept.RESULTS)):
                         keeps = False  # who did not ask for it is not stopped by it
                         warnings.warn(f"not kept: {files[0]} is not committed", stacklevel=2)
-                    keep = evidence.RESULTS if keeps else None
+                    keep = kept.RESULTS if keeps else None
                     found = self._train(asked, method, seed, folder=keep)
                 self.results[key] = found
             results.append(self.results[key])
@@ -123,18 +126,18 @@ class Run:
             return self.scenario
         return scenarios.build(recipe.scenario, **recipe.scenario_options)
 
-    def _train(self, recipe, method: str, seed: int, **options) -> evidence.Result:
-        return evidence.run(
+    def _train(self, recipe, method: str, seed: int, **options) -> Result:
+        return train(
             recipe, method, seed=seed, scenario=self._data(recipe), device=self.device,
             threads=self.threads, progress=progress(f"{method}, seed {seed}"),
             artifacts=self.artifacts, **options,
         )  # fmt: skip
 
-    def each(self, method: str, **changes) -> list[evidence.Result]:
+    def each(self, method: str, **changes) -> list[Result]:
         """One result per seed."""
         return [self(method, seed, **changes) for seed in self.seeds]
 
-    def all(self, **changes) -> dict[str, list[evidence.Result]]:
+    def all(self, **changes) -> dict[str, list[Result]]:
         """One result per seed for each of the notebook's methods."""
         return {method: self.each(method, **changes) for method in self.methods}
 
@@ -170,7 +173,7 @@ def start(names: dict, *, recipe: str) -> Run:
         recipe=loaded,
         scenario=scenarios.build(loaded.scenario, **loaded.scenario_options),
         seeds=_seeds(given["seeds"]),
-        methods=evidence.different(given["methods"], where="parameters cell"),
+        methods=different(given["methods"], where="parameters cell"),
         device=device_of(given["device"]),
         threads=_threads(),
     )
@@ -203,7 +206,7 @@ def _key(method: str, seed: int, changes: dict) -> tuple:
     return method, written, seed, json.dumps(changes, sort_keys=True)
 
 
-def setting(results: Sequence[evidence.Result]) -> str:
+def setting(results: Sequence[Result]) -> str:
     """Data, profile and seeds of recorded results, as `Run.footer` has them for live ones."""
     names = dict.fromkeys(r.scenario["name"] for r in results)
     return _footer(names, results[0].profile, sorted({r.seed for r in results}))

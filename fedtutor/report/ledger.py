@@ -1,7 +1,7 @@
 """One ledger of all claims, and who owns which claim and which printed table.
 
 A verdict is written once: into the claims table of the notebook that measures it, when that
-notebook is executed (`evidence.Claims`). `read` takes it from there, so that nothing can be out of
+notebook is executed (`verdicts.Claims`). `read` takes it from there, so that nothing can be out of
 date but the notebook itself. `data/owners.toml` names the notebook of every claim and table, those
 to come included.
 """

@@ -6,7 +6,7 @@
 Nothing is typed here. Printed numbers come from `data/published`; measured ones from the files in
 `data/results` that a manifest names (`data/queue.toml` at the papers' settings,
 `data/measured.toml` at smaller ones); verdicts from the tables that the committed notebooks show. A
-file that is not what its place says is named and skipped, as in `queue.survey`.
+file that is not what its place says is named and skipped, as in `manifest.survey`.
 """
 
 import re
@@ -47,7 +47,7 @@ class Report:
     """Runs of the manifests, and what a folder holds of them."""
 
     runs: tuple[Run, ...]
-    found: dict  # path -> evidence.Result
+    found: dict  # path -> results.Result
     faults: tuple[str, ...]  # files that were skipped, in words
     folder: Path
 

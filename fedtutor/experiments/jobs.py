@@ -1,0 +1,136 @@
+"""Runs in processes of their own: how they are started, watched and stopped.
+
+The queue, the benchmark, rehearsals and the list of attacks start everything here. A run that fails
+or is killed stops no other; Ctrl-C, or whoever stops listening, stops them all.
+"""
+
+import pickle
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+
+import torch
+
+DONE, FAILED, STOPPED, REFUSED = "done", "failed", "stopped", "refused"
+
+
+class Killed(Exception):
+    """A process ended without a word; the words say how."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A function of a module and what it is given: a process imports the one, gets the other."""
+
+    work: Callable
+    given: tuple = ()
+    options: dict = field(default_factory=dict)
+    about: object = None  # whatever the caller knows it by
+    minutes: float = 0.0  # with less than that it is not started
+    gb: float = 0.0  # of memory
+    threads: int | None = None  # of torch within an operation; None: as torch has it
+    fork: bool = False  # quick, from a parent that holds little; where there is no fork: anew
+
+
+class Job:
+    """A task in its process."""
+
+    def __init__(self, task: Task):
+        context = get_context("fork" if task.fork and sys.platform == "linux" else "spawn")
+        self.task = task
+        self.answer, theirs = context.Pipe(duplex=False)
+        self.process = context.Process(target=_child, args=(theirs, task), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def outcome(self, seconds: float = 0) -> tuple | None:
+        """(DONE, what it returned) or (FAILED, the error); None where it works on after that."""
+        alive = self.process.is_alive()  # asked first: a last word may come in between
+        try:
+            if self.answer.poll(seconds):
+                return self.answer.recv()
+        except EOFError:
+            alive = False
+        if alive:
+            return None
+        self.process.join()
+        return FAILED, Killed(f"its process ended with {self.process.exitcode}: too little memory?")
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.join(5)
+        self.process.kill()
+
+
+def _child(answer, task: Task) -> None:
+    if task.threads:
+        torch.set_num_threads(task.threads)
+    try:
+        said = DONE, task.work(*task.given, **task.options)
+    except KeyboardInterrupt:  # Ctrl-C reaches both, and the parent tells
+        return
+    except Exception as error:
+        said = FAILED, _portable(error)
+    with suppress(BrokenPipeError):  # nobody listens any more
+        answer.send(said)
+
+
+def _portable(error: Exception) -> Exception:
+    """The error, or its name and words where it cannot leave its process."""
+    try:
+        pickle.loads(pickle.dumps(error))
+        return error
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+
+
+def alone(task: Task):
+    """What a task returns. Raises what it raises, and `Killed`."""
+    for _, outcome, value in through([task]):
+        if outcome == FAILED:
+            raise value
+        return value
+
+
+def through(tasks: Iterable[Task], *, minutes: float = float("inf"), at_once: int = 1,
+            memory: float = float("inf"), finish: bool = False, refuse: Callable | None = None,
+            launch: Callable | None = None, clock: Callable = time.time,
+            wait: Callable = time.sleep) -> Iterator[tuple]:  # fmt: skip
+    """Play tasks in their order until `minutes` are over; (task, outcome, value) as each ends.
+
+    `at_once` of them work side by side where their gigabytes fit into `memory`. One that needs more
+    than the time that is left is passed over, and comes out nowhere. `refuse(task)` is asked before
+    a start: a reason is a REFUSED one. When the time is up those that work are STOPPED, or come to
+    their end with `finish`.
+    """
+    deadline, waiting, working = clock() + 60 * minutes, list(tasks), []
+    try:
+        while True:
+            for job in list(working):
+                if (found := job.outcome()) is not None:
+                    working.remove(job)
+                    yield job.task, *found
+            left = (deadline - clock()) / 60
+            for task in list(waiting):
+                used = sum(job.task.gb for job in working)
+                if len(working) >= at_once or left <= 0:
+                    break
+                if task.minutes > left or used + task.gb > memory:
+                    continue
+                waiting.remove(task)
+                if reason := refuse and refuse(task):
+                    yield task, REFUSED, reason
+                else:
+                    working.append((launch or Job)(task))
+            while left <= 0 and not finish and working:
+                working[0].stop()
+                yield working.pop(0).task, STOPPED, None
+            if not working:
+                return
+            wait(0.05)
+    finally:
+        for job in working:
+            job.stop()

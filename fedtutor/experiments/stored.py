@@ -1,0 +1,132 @@
+"""Where results lie: a file per run while runs are under way, one file of lines when they are done.
+
+    <recipe>/<profile>/<scenario>/<method>-seed<k>.json    a run
+    <recipe>/<profile>/<scenario>.jsonl                    the same folded, a run per line
+
+Both are read as if every run had its file; where one has both, its own file counts, as folding
+takes it away. Everybody who reads results does so here. What was read is kept while its file keeps
+size and time: do not change what you get.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..engine.files import damaged, shown, write_atomically
+from ..errors import StorageError
+
+DIGITS = 6  # of a folded loss; accuracies are kept as they are
+
+
+@dataclass
+class Entry:
+    """What lies at the place of a run: its content, or why that cannot be read."""
+
+    value: object = None
+    error: StorageError | None = None
+    result: object = None  # the checked `Result`, once somebody asked for it
+
+
+_read: dict[str, tuple] = {}  # file -> ((time, size), entries by the path of their run)
+
+
+def entries(folder) -> dict[Path, Entry]:
+    """All runs below a folder, by the path of a run's own file, in its order."""
+    found = {}
+    for pattern in ("*.jsonl", "*.json"):  # a run's own file is the newer one
+        for file in Path(folder).rglob(pattern):
+            found |= _entries_of(file)
+    return {path: found[path] for path in sorted(found, key=str)}
+
+
+def entry(path) -> Entry | None:
+    """What lies at the path of one run; None where there is nothing."""
+    path = Path(path)
+    for file in (path, folded(path)):
+        if file.exists() and (found := _entries_of(file).get(path)):
+            return found
+    return None
+
+
+def folded(path: Path) -> Path:
+    """The file of lines that a run belongs to."""
+    return path.parent.with_name(f"{path.parent.name}.jsonl")
+
+
+def _entries_of(file: Path) -> dict[Path, Entry]:
+    try:
+        about = file.stat()
+        known = _read.get(str(file))
+        if known is None or known[0] != (about.st_mtime_ns, about.st_size):
+            text = file.read_text(encoding="utf-8")
+            made = _lines(file, text) if file.suffix == ".jsonl" else {file: _parsed(file, text)}
+            known = _read[str(file)] = (about.st_mtime_ns, about.st_size), made
+        return known[1]
+    except (OSError, ValueError) as error:
+        return {file: Entry(error=damaged(file, error))}
+
+
+def _lines(file: Path, text: str) -> dict[Path, Entry]:
+    found = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        about = file.with_name(f"{file.name}, line {number}")
+        this, path = _parsed(about, line), about
+        if isinstance(this.value, dict) and isinstance(this.value.get("run"), str):
+            path = file.with_suffix("") / f"{this.value.pop('run')}.json"
+        elif this.error is None:
+            this = Entry(error=damaged(about, ValueError("it does not say which run it is")))
+        if path in found:
+            this, path = Entry(error=damaged(about, ValueError("its run is there twice"))), about
+        found[path] = this
+    return found
+
+
+def _parsed(file: Path, text: str) -> Entry:
+    try:
+        return Entry(json.loads(text, parse_constant=_refuse))
+    except (ValueError, RecursionError) as error:
+        return Entry(error=damaged(file, error))
+
+
+def _refuse(name: str):
+    raise ValueError(f"{name} is no number")
+
+
+def fold(runs: Iterable[tuple[Path, dict]]) -> list[Path]:
+    """Write runs, (path, content) each, as lines beside those of their files; the files written.
+
+    Lines are sorted by the run, keys by name. A run's own file goes when its line can be read.
+    """
+    by_file = {}
+    for path, value in runs:
+        by_file.setdefault(folded(path), {})[path] = value
+    for file, new in by_file.items():
+        before = _entries_of(file) if file.exists() else {}
+        if broken := [e.error for e in before.values() if e.error]:
+            raise broken[0]
+        every = {path: found.value for path, found in before.items()} | new
+        lines = [_line(path, every[path]) for path in sorted(every, key=lambda path: path.stem)]
+        text = "".join(f"{line}\n" for line in lines)
+        write_atomically(file, lambda name, t=text: Path(name).write_text(t, encoding="utf-8"))
+        there = _lines(file, file.read_text(encoding="utf-8"))
+        for path, value in new.items():
+            if path not in there or there[path].value != rounded(value):
+                raise StorageError(f"{file.name} does not give back {path.stem}", where=shown(file),
+                                   do="keep the run's own file, and tell us")  # fmt: skip
+            path.unlink(missing_ok=True)
+    return sorted(by_file)
+
+
+def _line(path: Path, value: dict) -> str:
+    content = {"run": path.stem, **rounded(value)}
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def rounded(value: dict) -> dict:
+    """The content of a run, losses at `DIGITS` decimals."""
+    losses = [
+        {**row, "values": [v if v is None else round(v, DIGITS) for v in row["values"]]}
+        for row in value["history"]["loss"]
+    ]
+    return {**value, "history": {**value["history"], "loss": losses}}

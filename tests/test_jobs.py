@@ -1,0 +1,92 @@
+"""A run in a process of its own: what it says, how it ends, and who stops it."""
+
+import os
+import time
+
+import pytest
+
+from fedtutor.errors import DataError
+from fedtutor.experiments import jobs
+from fedtutor.experiments.jobs import Job, Killed, Task, alone, through
+
+
+def threads(extra=0):
+    import torch
+
+    return torch.get_num_threads() + extra
+
+
+def without_data():
+    raise DataError("no images", where="here", do="fetch them")
+
+
+def interrupted():
+    raise KeyboardInterrupt
+
+
+def odd():
+    class Odd(Exception):
+        def __init__(self, one, two):
+            super().__init__("only here")
+
+    raise Odd(1, 2)
+
+
+def sleeps(seconds=60):
+    time.sleep(seconds)
+
+
+@pytest.mark.parametrize("fork", [True, False])
+def test_a_process_tells_its_parent_what_happened(fork, capfd):
+    assert alone(Task(threads, options={"extra": 40}, threads=2, fork=fork)) == 42
+    with pytest.raises(DataError, match="no images"):
+        alone(Task(without_data, fork=fork))
+    with pytest.raises(RuntimeError, match="Odd: only here"):
+        alone(Task(odd, fork=fork))
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("work, given, code", [(interrupted, (), 0), (os._exit, (3,), 3)])
+def test_one_that_ends_without_a_word_is_killed_and_stops_no_other(work, given, code, capfd):
+    tasks = [Task(work, given, fork=True), Task(threads, threads=1, fork=True)]
+    first, second = through(tasks)
+    assert first[:2] == (tasks[0], jobs.FAILED) and isinstance(first[2], Killed)
+    assert f"ended with {code}" in str(first[2]) and second == (tasks[1], jobs.DONE, 1)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """All jobs that are started."""
+    seen = []
+
+    class Seen(Job):
+        def __init__(self, task):
+            super().__init__(task)
+            seen.append(self)
+
+    monkeypatch.setattr(jobs, "Job", Seen)
+    return seen
+
+
+def test_ctrl_c_stops_what_works(started):
+    def wait(seconds):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(through([Task(sleeps, fork=True)] * 2, at_once=2, wait=wait))
+    assert len(started) == 2 and not any(job.process.is_alive() for job in started)
+
+
+def test_the_time_stops_what_works_unless_it_may_finish(started):
+    ((_, outcome, _),) = through([Task(sleeps, fork=True)] * 2, minutes=0.3 / 60)
+    assert outcome == jobs.STOPPED and not started[0].process.is_alive() and len(started) == 1
+    short = [Task(sleeps, (0.5,), fork=True)] * 2
+    assert [o for _, o, _ in through(short, minutes=0.1 / 60, finish=True)] == [jobs.DONE]
+
+
+def test_what_is_too_long_or_too_large_is_passed_over(started):
+    tasks = [Task(threads, about="long", minutes=9), Task(threads, about="large", gb=9),
+             Task(threads, about="refused"), Task(threads, fork=True, about="fits")]  # fmt: skip
+    found = list(through(tasks, minutes=1, memory=8, refuse=lambda t: t.about == "refused"))
+    assert [(t.about, o) for t, o, _ in found] == [("refused", "refused"), ("fits", "done")]
