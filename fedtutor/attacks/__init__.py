@@ -34,7 +34,6 @@ from .membership import (
     lira,
     roc,
     shadows,
-    spread,
     tpr_at,
 )
 from .quality import lpips, lpips_missing, mse, nearest, paired, psnr, qualities, ssim, unit
@@ -53,6 +52,6 @@ __all__ = [
     "coins", "confidence", "confidences", "cosine_cost", "crossed", "gradient", "gradient_norms",
     "imitate", "in_mean", "inventory", "invert", "kernel_attack", "kernel_ratio",
     "labels_from", "layered_cosine_cost", "lira", "local_steps", "lpips", "lpips_missing", "mse",
-    "nearest", "paired", "psnr", "qualities", "require_messages", "roc", "shadows", "spread",
+    "nearest", "paired", "psnr", "qualities", "require_messages", "roc", "shadows",
     "squared_cost", "ssim", "total_variation", "tpr_at", "unit", "way_of", "with_weights",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ that are found while few others are accused: `tpr_at`.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -305,9 +305,3 @@ def _checked(scores, member) -> tuple[np.ndarray, np.ndarray]:
             do="give one finite score per image, and images of both kinds",
         )  # fmt: skip
     return scores, member
-
-
-def spread(values: Sequence[float], digits: int = 2) -> str:
-    """Mean and standard deviation over seeds in words."""
-    mean = f"{np.mean(values):.{digits}f}"
-    return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"

@@ -14,9 +14,9 @@ from inspect import signature
 from pathlib import Path
 from statistics import mean
 
-from ..attacks.membership import spread
 from ..engine.files import ROOT, shown
 from ..errors import SettingError, choose
+from ..measures import spread
 from . import attack_results, jobs
 from .attack_studies import averages, figure_six, likelihood, many_pictures, memory, papers
 from .commits import require_committed

@@ -12,7 +12,7 @@ import pandas as pd
 
 from .. import figures
 from ..errors import choose
-from ..measures import inter
+from ..measures import inter, spread
 from ..papers.verdicts import HOLDS, verdict
 from .arenas import Entry
 from .results import Result
@@ -84,10 +84,15 @@ def table(entries: dict[str, Entry], columns: dict = MEASURES) -> pd.DataFrame:
         for column, (of, scale, digits) in columns.items():
             told = entry.results if column != MEMORY or not entry.live else []
             found = [value for r in told if (value := _value(of, r)) is not None]
-            row[column] = _spread([scale * v for v in found], digits, columns is MEASURES)
+            row[column] = _told([scale * v for v in found], digits, columns is MEASURES)
         rows.append({**row, "note": entry.note})
     frame = pd.DataFrame(rows)
     return frame if any(frame["note"]) else frame.drop(columns="note")
+
+
+def _told(found: Sequence[float], digits: int, deviates: bool) -> str:
+    """Mean and spread; costs are said by their mean alone."""
+    return spread(found if deviates or not found else [statistics.fmean(found)], digits)
 
 
 def _value(of: Callable, result: Result):
@@ -95,14 +100,6 @@ def _value(of: Callable, result: Result):
         return of(result)
     except (KeyError, TypeError):
         return None
-
-
-def _spread(numbers: Sequence[float], digits: int, spread: bool) -> str:
-    if not numbers:
-        return "-"
-    mean = f"{statistics.fmean(numbers):,.{digits}f}"
-    several = spread and len(numbers) > 1
-    return f"{mean} ± {statistics.stdev(numbers):.{digits}f}" if several else mean
 
 
 # ---------------------------------------------------------------------------- which ranks carry

@@ -16,7 +16,7 @@ import pandas as pd
 from .. import methods
 from ..engine.files import ROOT, damaged, save_json, shown
 from ..errors import SettingError, StorageError
-from ..measures import inter, intra
+from ..measures import inter, intra, spread
 from ..settings import Settings
 from . import stale, stored
 from .recipes import Recipe, scenario_options_of
@@ -233,18 +233,13 @@ def summary(results: Sequence[Result]) -> pd.DataFrame:
         row = {"method": method}
         for key in ("intra", "inter", "worst"):
             values = [r.headline[key] for r in runs]
-            row[f"{key} (%)"] = "-" if None in values else _spread([100 * v for v in values], 1)
-        row["sent (MB)"] = _spread([sum(r.totals["bytes"].values()) / 1e6 for r in runs], 2)
-        row["time (s)"] = _spread([r.totals["seconds"] for r in runs], 1)
+            row[f"{key} (%)"] = "-" if None in values else spread([100 * v for v in values], 1)
+        row["sent (MB)"] = spread([sum(r.totals["bytes"].values()) / 1e6 for r in runs], 2)
+        row["time (s)"] = spread([r.totals["seconds"] for r in runs], 1)
         rows.append({**row, "seeds": len(runs)})
     table = pd.DataFrame(rows)
     table.attrs["caption"] = f"{first.scenario['title']} · {first.profile} · last round"
     return table
-
-
-def _spread(values: Sequence[float], digits: int) -> str:
-    mean = f"{statistics.fmean(values):.{digits}f}"
-    return mean if len(values) < 2 else f"{mean} ± {statistics.stdev(values):.{digits}f}"
 
 
 def parameters_of(recipe: Recipe, method: str) -> dict:

@@ -5,11 +5,12 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import floor, isfinite, log10
+from math import isfinite
 
 import pandas as pd
 
 from ..errors import SettingError, choose
+from ..measures import spread
 from .printed import claims, claims_of
 
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
@@ -95,7 +96,7 @@ class Claims:
         values = [float(value) for value in values]
         self._measured[id] = Measurement(
             paper=str(claim["direction"] if paper is None else paper),
-            measured=_spread(values, unit), verdict=FOR_STAND_IN[said] if stand_in else said,
+            measured=_measured(values, unit), verdict=FOR_STAND_IN[said] if stand_in else said,
             live=not recorded,
             setting=f"{setting}; {'recorded' if recorded else 'measured here'}",
         )  # fmt: skip
@@ -150,18 +151,8 @@ def verdicts_in(notebook) -> dict[str, int]:
     return dict(Counter(match[1] for match in map(line.match, printed) if match))
 
 
-def _spread(values: list[float], unit: str) -> str:
-    """Like `+3.21 ± 0.40 points (3 seeds)`, with as many digits as the spread allows."""
-    count = f"({len(values)} seed{'s' * (len(values) > 1)})"
-    mean = statistics.fmean(values)
-    if len(values) == 1:
-        return f"{_short(mean)} {unit} {count}"
-    sd = statistics.stdev(values)
-    if not sd:
-        return f"{_short(mean)} ± 0 {unit} {count}"
-    digits = min(9, max(0, 1 - floor(log10(sd))))
-    return f"{mean:+,.{digits}f} ± {sd:,.{digits}f} {unit} {count}"
-
-
-def _short(x: float) -> str:
-    return f"{x:+,.0f}" if x == round(x) and abs(x) < 1e12 else f"{x:+.4g}"
+def _measured(values: list[float], unit: str) -> str:
+    """Like `+3.21 ± 0.40 points (3 seeds)`."""
+    return (
+        f"{spread(values, None, signed=True)} {unit} ({len(values)} seed{'s' * (len(values) > 1)})"
+    )

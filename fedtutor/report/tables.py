@@ -23,7 +23,7 @@ from ..engine.files import ROOT, load_json, shown, write_atomically
 from ..errors import SettingError, StorageError
 from ..experiments import manifest, recipes, results
 from ..experiments.manifest import Run
-from ..measures import inter, intra
+from ..measures import inter, intra, spread
 from ..papers import verdicts
 from ..papers.printed import PUBLISHED, tables
 from . import ledger
@@ -261,7 +261,8 @@ def _cells(report: Report, runs: Sequence[Run], key: str) -> list[dict]:
         lines.append({
             "paper": run.paper, "table": key, "row": row, "column": column, "printed": printed,
             "likely": likely, "setting": setting, "values": tuple(values),
-            "measured": spread(values), "seeds": ", ".join(str(seed) for seed, _ in done),
+            "measured": spread(values, 1) if values else "",
+            "seeds": ", ".join(str(seed) for seed, _ in done),
             "verdict": beside(values, likely) if setting == PAPER
             else OPEN if setting == OPEN else NEITHER,
             "run": run.table, "machine": machine([result for _, result in done]),
@@ -300,14 +301,6 @@ def beside(values: Sequence[float], printed: float) -> str:
         return ONE
     said = verdicts.verdict([value - printed for value in values], +1)
     return {verdicts.HOLDS: ABOVE, verdicts.FAILS: BELOW}.get(said, EQUAL)
-
-
-def spread(values: Sequence[float]) -> str:
-    """Mean ± standard deviation (divisor n - 1), one decimal; the mean alone for one seed."""
-    if not values:
-        return ""
-    sd = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.1f}{sd}"
 
 
 def differs(run: Run, planned: Run | None = None) -> list[str]:
