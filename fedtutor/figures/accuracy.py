@@ -30,7 +30,7 @@ from .drawing import (
     style,
     y_label,
 )
-from .heatmap import heat
+from .heatmap import Cells, Words, heat
 from .inputs import mapping, numbers, require, same, sample_sd, seed_count
 from .words import ACCURACY, display_name, human_bytes
 
@@ -256,9 +256,9 @@ def accuracy_matrix(
     if counts:
         spread = f"Mean ± one standard deviation over {seed_count(counts)}."
         note.append(ONE_SEED if max(counts) == 1 else spread)
-    return heat(means, texts, rows, columns, title=title, xlabel=xlabel, ylabel=ylabel,
-                unit=ACCURACY, cmap="cividis", limits=(0, 100), outlined=outlined,
-                note=" ".join(note), square=False, where=where)  # fmt: skip
+    cells = Cells(means, list(map(str, rows)), list(map(str, columns)), texts, outlined)
+    words = Words(title, xlabel, ylabel, ACCURACY, " ".join(note))
+    return heat(cells, words, ("cividis", 0, 100), square=False, where=where)
 
 
 @style()
