@@ -12,14 +12,16 @@ sample standard deviation over seeds. The map, each file building on those above
     words.py     display names, percent, bytes, and `finding`, the title computed from data
     drawing.py   palette, the look of each method, `style`, canvas, caption, axes
     heatmap.py   `matrix`, and the heat map under `accuracy_matrix`
-    accuracy.py  `curves`, `bars`, `accuracy_matrix`, `accuracy_against_bytes`
+    accuracy.py  `curves`, `bars`, `accuracy_matrix`
+    costs.py     `accuracy_against_bytes`
     ranks.py     `ranks`
     images.py    `tsne_panels`, `contact_sheet`, `class_histogram`
     privacy.py   `roc`, `against_accuracy`
     output.py    `show` and `to_png`, the door out
 """
 
-from .accuracy import ONE_SEED, accuracy_against_bytes, accuracy_matrix, bars, curves
+from .accuracy import ONE_SEED, accuracy_matrix, bars, curves
+from .costs import accuracy_against_bytes
 from .drawing import (
     BLACK,
     BLUE,
