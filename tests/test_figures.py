@@ -84,7 +84,6 @@ EXAMPLES = {
         {d: np.eye(10) for d in DOMAINS}, title="Identities everywhere", xlabel="class",
         ylabel="class", unit="correlation (no unit)", limit=1,
     ),
-    "tsne": lambda: figures.tsne(FEATURES, LABELS, GROUPS, title="Noise has no groups"),
     "tsne_panels": lambda: figures.tsne_panels(
         {"FedAvg": FEATURES, "FCCL+": FEATURES}, LABELS, GROUPS, title="Noise twice"
     ),
@@ -266,8 +265,9 @@ def test_bubble_areas_are_proportional_to_counts():
 def test_tsne_depends_on_the_seed_alone():
     one, same = (figures.embed(FEATURES, seed=1) for _ in range(2))
     assert np.array_equal(one, same)
-    figure = figures.tsne(torch.tensor(FEATURES), LABELS, GROUPS, title="Noise has no groups")
-    assert [axes.get_title(loc="left") for axes in figure.axes] == DOMAINS
+    panels = {"one": torch.tensor(FEATURES), "other": FEATURES}
+    figure = figures.tsne_panels(panels, LABELS, GROUPS, title="Noise has no groups")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["one", "other"]
 
 
 def test_each_method_has_one_look_of_its_own():
@@ -457,7 +457,9 @@ def test_whole_numbers_and_equations_may_be_described(displayed):
     assert len(displayed.outputs) == 2
 
 
-@pytest.mark.parametrize("name", ["curves, labels", "accuracy_matrix", "tsne", "contact_sheet"])
+@pytest.mark.parametrize(
+    "name", ["curves, labels", "accuracy_matrix", "tsne_panels", "contact_sheet"]
+)
 def test_equal_input_gives_equal_bytes(name):
     assert figures.to_png(EXAMPLES[name]()) == figures.to_png(EXAMPLES[name]())
 
@@ -512,8 +514,8 @@ BAD = {
     "other domains": lambda: figures.bars({"solo": {"a": [1]}, "fedavg": {"b": [1]}}, **T),
     "percent in a bar": lambda: figures.bars({"solo": {"a": [87]}}, **T),
     "negative bar": lambda: figures.bars({"solo": {"a": [-1]}}, share=False, **T),
-    "labels": lambda: figures.tsne(FEATURES, LABELS[:5], GROUPS, **T),
-    "class names": lambda: figures.tsne(FEATURES, LABELS, GROUPS, class_names=["0"], **T),
+    "labels": lambda: figures.tsne_panels({"a": FEATURES}, LABELS[:5], **T),
+    "class names": lambda: figures.tsne_panels({"a": FEATURES}, LABELS, class_names=["0"], **T),
     "groups": lambda: figures.tsne_panels({"a": FEATURES}, LABELS, GROUPS[:5], **T),
     "three samples": lambda: figures.embed(FEATURES[:3], seed=0),
     "float images": lambda: figures.contact_sheet({"a": PIXELS / 255}, **T),

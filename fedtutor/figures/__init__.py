@@ -12,14 +12,16 @@ sample standard deviation over seeds. The map, each file building on those above
     words.py     display names, percent, bytes, and `finding`, the title computed from data
     drawing.py   palette, the look of each method, `style`, canvas, caption, axes
     heatmap.py   `matrix`, and the heat map under `accuracy_matrix`
-    accuracy.py  `curves`, `bars`, `accuracy_matrix`, `accuracy_against_bytes`
+    accuracy.py  `curves`, `bars`, `accuracy_matrix`
+    costs.py     `accuracy_against_bytes`
     ranks.py     `ranks`
-    images.py    `tsne`, `tsne_panels`, `contact_sheet`, `class_histogram`
+    images.py    `tsne_panels`, `contact_sheet`, `class_histogram`
     privacy.py   `roc`, `against_accuracy`
     output.py    `show` and `to_png`, the door out
 """
 
-from .accuracy import ONE_SEED, accuracy_against_bytes, accuracy_matrix, bars, curves
+from .accuracy import ONE_SEED, accuracy_matrix, bars, curves
+from .costs import accuracy_against_bytes
 from .drawing import (
     BLACK,
     BLUE,
@@ -52,7 +54,7 @@ from .drawing import (
     style,
 )
 from .heatmap import matrix
-from .images import class_histogram, contact_sheet, embed, tsne, tsne_panels
+from .images import class_histogram, contact_sheet, embed, tsne_panels
 from .output import MEASURED_TABLE, show, to_png
 from .privacy import against_accuracy, roc
 from .ranks import ranks
@@ -65,5 +67,5 @@ __all__ = [
     "SCREEN", "SKY", "VERMILION", "WIDTH", "Style", "accuracy_against_bytes", "accuracy_matrix",
     "against_accuracy", "bars", "class_histogram", "contact_sheet", "curves", "display_name",
     "embed", "finding", "human_bytes", "in_order", "matrix", "method_order", "method_style",
-    "percent", "ranks", "roc", "show", "style", "to_png", "tsne", "tsne_panels",
+    "percent", "ranks", "roc", "show", "style", "to_png", "tsne_panels",
 ]  # fmt: skip

@@ -1,6 +1,7 @@
 """Heat maps: signed values, and the panels that `accuracy_matrix` shares with them."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib import colormaps
@@ -45,81 +46,128 @@ def matrix(
     if decimals is not None:
         write = np.vectorize(lambda v: f"{v:z.{decimals}f}".replace("-", "\N{MINUS SIGN}"))
         texts = {name: write(v) for name, v in data.items()}
-    return heat(data, texts, rows, columns, title=title, xlabel=xlabel, ylabel=ylabel, unit=unit,
-                cmap="RdBu_r" if signed else "Blues",
-                limits=(-limit if signed else 0, limit), outlined=[], note="",
-                square=decimals is None, where="matrix")  # fmt: skip
+    cells = Cells(data, list(map(str, rows)), list(map(str, columns)), texts)
+    colors = ("RdBu_r", -limit, limit) if signed else ("Blues", 0, limit)
+    return heat(cells, Words(title, xlabel, ylabel, unit), colors, square=decimals is None,
+                where="matrix")  # fmt: skip
 
 
-def heat(data, texts, rows, columns, *, title, xlabel, ylabel, unit, cmap, limits, outlined,
-         note, square, where) -> Figure:  # fmt: skip
-    """Panels of one heat map; `texts` are the words in the cells, left out where they don't fit."""
-    for name, values in data.items():
-        same(len(rows), values.shape[0], f"row names {name}".strip(), where=where)
-        same(len(columns), values.shape[1], f"column names {name}".strip(), where=where)
-    rows, columns = [str(name) for name in rows], [str(name) for name in columns]
-    several, letters = len(data) > 1, max(map(len, columns))
-    words = [t for v in (texts or {}).values() for t in v.flat]
-    room = 100 * WIDTH - 7.5 * max(map(len, rows)) - 115  # pixels for cells; the rest is names
-    for separator in (" ", "\n"):  # "87 ± 2" in one line or, in narrow cells, in two
-        words = [t.replace(" ", separator, 1) for t in words]
-        longest = max((len(line) for t in words for line in t.split("\n")), default=0)
-        need = max(7.5 * longest + 8, 26 if texts else 13)  # pixels of a cell
-        per_line = max(1, min(len(data), 4, int(room // (need * len(columns) + 14))))
-        width = (room / per_line - 14) / len(columns)
-        if per_line == min(len(data), 4) and width >= need:
-            break
-    lines = -(-len(data) // per_line)
-    if square:
-        tall = min(width, 30.0)
-    else:
-        tall = max(12.0, min(56.0, 230 / len(rows))) if not several else 36.0
-    turned = 7.5 * letters > width and letters > 2
-    below = 45 + (5 * letters if turned else 15)
-    grid_height = lines * (tall * len(rows) + 22 * several)
-    bare = bool(texts) and grid_height < 110  # no room for a color bar, and no need
-    height = grid_height + below + 60 + 15 * bool(note)
-    layout = "compressed" if square else "constrained"
-    figure = canvas(title, height=max(2.0, height / 100), layout=layout)
-    grid = figure.subplots(lines, per_line, sharex=True, sharey=True, squeeze=False)
-    colors = colormaps[cmap]
-    for axes in grid.flat[len(data) :]:
+class Cells(NamedTuple):
+    """Values [rows, columns] per panel, the names, what the cells say, and which are outlined."""
+
+    values: dict[str, np.ndarray]
+    rows: list[str]
+    columns: list[str]
+    texts: dict[str, np.ndarray] | None
+    outlined: Sequence[tuple[int, int]] = ()
+
+
+class Words(NamedTuple):
+    title: str
+    xlabel: str
+    ylabel: str
+    unit: str
+    note: str = ""
+
+
+class Plan(NamedTuple):
+    """Sizes in pixels: panels per line, cells, their words (two lines in narrow cells), all."""
+
+    per_line: int
+    lines: int
+    width: float
+    tall: float
+    separator: str
+    written: bool
+    turned: bool
+    grid: float
+
+    @classmethod
+    def of(cls, cells: Cells, *, square: bool) -> "Plan":
+        count, columns = len(cells.values), len(cells.columns)
+        words = [t for v in (cells.texts or {}).values() for t in v.flat]
+        room = 100 * WIDTH - 7.5 * max(map(len, cells.rows)) - 115  # for cells; the rest is names
+        for separator in (" ", "\n"):  # "87 ± 2" in one line or, in narrow cells, in two
+            words = [t.replace(" ", separator, 1) for t in words]
+            longest = max((len(line) for t in words for line in t.split("\n")), default=0)
+            need = max(7.5 * longest + 8, 26 if cells.texts else 13)
+            per_line = max(1, min(count, 4, int(room // (need * columns + 14))))
+            width = (room / per_line - 14) / columns
+            if per_line == min(count, 4) and width >= need:
+                break
+        tall = 36.0 if count > 1 else max(12.0, min(56.0, 230 / len(cells.rows)))
+        tall = min(width, 30.0) if square else tall
+        lines, letters = -(-count // per_line), max(map(len, cells.columns))
+        return cls(per_line, lines, width, tall, separator,
+                   written=bool(cells.texts) and width >= need and tall >= 16,
+                   turned=7.5 * letters > width and letters > 2,
+                   grid=lines * (tall * len(cells.rows) + 22 * (count > 1)))  # fmt: skip
+
+
+def heat(cells: Cells, words: Words, colors: tuple[str, float, float], *, square: bool,
+         where: str) -> Figure:  # fmt: skip
+    """Panels of one heat map; colors: the name of a color map, and the values at its ends."""
+    for name, values in cells.values.items():
+        same(len(cells.rows), values.shape[0], f"row names {name}".strip(), where=where)
+        same(len(cells.columns), values.shape[1], f"column names {name}".strip(), where=where)
+    plan = Plan.of(cells, square=square)
+    bare = bool(cells.texts) and plan.grid < 110  # no room for a color bar, and no need
+    below = 45 + (5 * max(map(len, cells.columns)) if plan.turned else 15)
+    height = plan.grid + below + 60 + 15 * bool(words.note)
+    figure = canvas(words.title, height=max(2.0, height / 100),
+                    layout="compressed" if square else "constrained")  # fmt: skip
+    grid = figure.subplots(plan.lines, plan.per_line, sharex=True, sharey=True, squeeze=False)
+    for axes in grid.flat[len(cells.values) :]:
         axes.set_visible(False)
-    for axes, (name, values) in zip(grid.flat, data.items(), strict=False):
-        image = axes.imshow(values, cmap=cmap, vmin=limits[0], vmax=limits[1],
-                            aspect="equal" if square else "auto")  # fmt: skip
+    for axes, name in zip(grid.flat, cells.values, strict=False):
         axes.set_title(name)
-        axes.grid(visible=False)
-        axes.set_xticks(np.arange(len(columns) - 1) + 0.5, minor=True)
-        axes.set_yticks(np.arange(len(rows) - 1) + 0.5, minor=True)
-        axes.grid(which="minor", axis="both", color="white", lw=1.5 if len(rows) < 25 else 0)
-        if texts and width >= need and tall >= 16:
-            for (i, j), value in np.ndenumerate(values):
-                rgb = colors((value - limits[0]) / (limits[1] - limits[0]))[:3]
-                axes.text(j, i, texts[name][i, j].replace(" ", separator, 1), size=9,
-                          ha="center", va="center_baseline" if separator == " " else "center",
-                          color="white" if _luminance(rgb) < 0.179 else "black")  # fmt: skip
-        for i, j in outlined:
-            axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, ec=VERMILION, lw=3,
-                                     clip_on=False, zorder=3, gid="own"))  # fmt: skip
-    step_x, step_y = -(-len(columns) // 26), -(-len(rows) // 30)
-    grid[0, 0].set_xticks(range(0, len(columns), step_x), list(columns)[::step_x])
-    grid[0, 0].set_yticks(range(0, len(rows), step_y), list(rows)[::step_y])
-    for k, axes in enumerate(grid.flat[: len(data)]):
-        lowest = k + per_line >= len(data)
-        axes.tick_params(axis="x", labelbottom=lowest, labelrotation=40 if turned else 0)
-        if turned:
-            for label in axes.get_xticklabels():
-                label.set(ha="right", rotation_mode="anchor")
-        axes.set_xlabel((f"{xlabel} (cells: {unit})" if bare else xlabel) if lowest else "")
-        axes.set_ylabel(ylabel if k % per_line == 0 else "")
+        image = _draw(axes, cells, name, plan, colors, square=square)
+    _name_axes(grid, cells, plan, words, bare=bare)
     if not bare:
         bar = figure.colorbar(image, ax=grid, aspect=22, pad=0.015, fraction=0.05,
                               ticks=MaxNLocator(4))  # fmt: skip
         bar.outline.set_visible(False)
-        bar.set_label(unit if 7 * len(unit) < grid_height else unit.replace(", ", ",\n", 1))
-    caption(figure, note)
+        fits = 7 * len(words.unit) < plan.grid
+        bar.set_label(words.unit if fits else words.unit.replace(", ", ",\n", 1))
+    caption(figure, words.note)
     return figure
+
+
+def _draw(axes, cells: Cells, name: str, plan: Plan, colors, *, square: bool):
+    """One panel: colors, words in the cells, outlines."""
+    (cmap, low, high), values = colors, cells.values[name]
+    image = axes.imshow(values, cmap=cmap, vmin=low, vmax=high,
+                        aspect="equal" if square else "auto")  # fmt: skip
+    axes.grid(visible=False)
+    axes.set_xticks(np.arange(len(cells.columns) - 1) + 0.5, minor=True)
+    axes.set_yticks(np.arange(len(cells.rows) - 1) + 0.5, minor=True)
+    axes.grid(which="minor", axis="both", color="white", lw=1.5 if len(cells.rows) < 25 else 0)
+    if plan.written:
+        for (i, j), value in np.ndenumerate(values):
+            rgb = colormaps[cmap]((value - low) / (high - low))[:3]
+            axes.text(j, i, cells.texts[name][i, j].replace(" ", plan.separator, 1), size=9,
+                      ha="center", va="center_baseline" if plan.separator == " " else "center",
+                      color="white" if _luminance(rgb) < 0.179 else "black")  # fmt: skip
+    for i, j in cells.outlined:
+        axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, ec=VERMILION, lw=3,
+                                 clip_on=False, zorder=3, gid="own"))  # fmt: skip
+    return image
+
+
+def _name_axes(grid, cells: Cells, plan: Plan, words: Words, *, bare: bool) -> None:
+    """Names of rows, columns and axes, each once per line of panels; not all of many."""
+    step_x, step_y = -(-len(cells.columns) // 26), -(-len(cells.rows) // 30)
+    grid[0, 0].set_xticks(range(0, len(cells.columns), step_x), cells.columns[::step_x])
+    grid[0, 0].set_yticks(range(0, len(cells.rows), step_y), cells.rows[::step_y])
+    xlabel = f"{words.xlabel} (cells: {words.unit})" if bare else words.xlabel
+    for k, axes in enumerate(grid.flat[: len(cells.values)]):
+        lowest = k + plan.per_line >= len(cells.values)
+        axes.tick_params(axis="x", labelbottom=lowest, labelrotation=40 if plan.turned else 0)
+        if plan.turned:
+            for label in axes.get_xticklabels():
+                label.set(ha="right", rotation_mode="anchor")
+        axes.set_xlabel(xlabel if lowest else "")
+        axes.set_ylabel(words.ylabel if k % plan.per_line == 0 else "")
 
 
 def _luminance(rgb) -> float:

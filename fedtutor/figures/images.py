@@ -11,31 +11,6 @@ from .inputs import mapping, numbers, require, same
 
 
 @style()
-def tsne(
-    features,
-    labels: Sequence[int],
-    groups: Sequence[str],
-    *,
-    title: str,
-    seed: int = 0,
-    perplexity: float = 30,
-    class_names: Sequence[str] | None = None,
-) -> Figure:
-    """One t-SNE map of all features, one panel per group, the other groups in gray behind it.
-
-    features: [n, d] of one model; labels: [n] class indices; groups: [n] names of domains or
-    clients. Colors and the names at their centers are classes. The same seed gives the same map.
-    """
-    labels, groups = _labels(labels, class_names, where="tsne"), np.asarray(groups, dtype=str)
-    points = embed(features, seed=seed, perplexity=perplexity)
-    same(len(labels), len(points), "labels", where="tsne")
-    same(len(groups), len(points), "groups", where="tsne")
-    panels = {name: (points, groups == name) for name in dict.fromkeys(groups.tolist())}
-    note = "One map for all panels; gray: the other panels."
-    return _maps(panels, labels, class_names, title=title, note=note)
-
-
-@style()
 def tsne_panels(
     features: Mapping[str, Sequence],
     labels: Sequence[int],
@@ -59,9 +34,8 @@ def tsne_panels(
     for name, values in mapping(features, where="tsne_panels").items():
         points = embed(values, seed=seed, perplexity=perplexity)
         same(len(labels), len(points), f"labels of {name!r}", where="tsne_panels")
-        panels[name] = (points, np.ones(len(points), dtype=bool))
-    note = "Each panel is a map of its own: compare the grouping, not the places."
-    return _maps(panels, labels, class_names, groups, title=title, note=note)
+        panels[name] = points
+    return _maps(panels, labels, class_names, groups, title=title)
 
 
 def embed(features, *, seed: int, perplexity: float = 30) -> np.ndarray:
@@ -86,7 +60,7 @@ def _labels(labels, class_names, *, where: str) -> np.ndarray:
     return labels
 
 
-def _maps(panels, labels, class_names, groups=None, *, title: str, note: str) -> Figure:
+def _maps(panels, labels, class_names, groups, *, title: str) -> Figure:
     """Panels of points; colors are classes, markers are groups."""
     groups = np.full(len(labels), "") if groups is None else groups
     kinds = dict(zip(dict.fromkeys(groups.tolist()), "o^sDvPX*" * len(groups), strict=False))
@@ -97,16 +71,14 @@ def _maps(panels, labels, class_names, groups=None, *, title: str, note: str) ->
     grid = figure.subplots(lines, per_line, squeeze=False)
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
-    for axes, (name, (points, chosen)) in zip(grid.flat, panels.items(), strict=False):
-        axes.scatter(*points[~chosen].T, s=6, color="#D0D0D0", lw=0)
-        for label in np.unique(labels[chosen]):
-            mine = points[chosen & (labels == label)]
+    for axes, (name, points) in zip(grid.flat, panels.items(), strict=False):
+        for label in np.unique(labels):
             for group, marker in kinds.items():
-                axes.scatter(*points[chosen & (labels == label) & (groups == group)].T, s=14,
+                axes.scatter(*points[(labels == label) & (groups == group)].T, s=14,
                              marker=marker, color=_class_color(label), lw=0,
                              alpha=0.8)  # fmt: skip
-            lead = chosen & (labels == label) & (groups == next(iter(kinds)))  # where a name goes
-            mine = points[lead] if lead.any() else mine
+            lead = (labels == label) & (groups == next(iter(kinds)))  # where a name goes
+            mine = points[lead if lead.any() else labels == label]
             distance = np.linalg.norm(mine[:, None] - mine[None], axis=-1).sum(axis=0)
             centers.append((axes, names[label], mine[distance.argmin()]))
         axes.set_title(name)
@@ -127,7 +99,8 @@ def _maps(panels, labels, class_names, groups=None, *, title: str, note: str) ->
         figure.legend(dots, [name for name, _, _ in key], title="class" if shown else "",
                       loc="outside right center", handlelength=1, handletextpad=0.3,
                       labelspacing=0.4)  # fmt: skip
-    caption(figure, f"Colors: classes, named where there is room. {note}")
+    caption(figure, "Colors: classes, named where there is room. Each panel is a map of its own: "
+            "compare the grouping, not the places.")  # fmt: skip
     _center_names(figure, centers)
     return figure
 

@@ -128,26 +128,6 @@ def generate(folder: Path, only: Sequence[str] = ()) -> list[Path]:
     return changed
 
 
-def differences(folder: Path) -> list[str]:
-    """Where notebooks and solutions disagree, one line each; empty if they agree."""
-    found, solutions = [], {path.name: path for path in _solutions(Path(folder))}
-    for path in sorted(Path(folder).glob("[0-9][0-9]*.ipynb")):
-        have, want = _content(parts(_read(path), where=shown(path))[1]), []
-        if source := solutions.pop(path.name, None):
-            want = _content(stubs(_read(source), where=shown(source)))
-        if have and not want:
-            found.append(f"{path.stem}: exercises without a solution notebook")
-        elif want and not have:
-            found.append(f"{path.stem}: no exercises, but a solution notebook")
-        elif len(have) != len(want):
-            found.append(f"{path.stem}: {len(have)} exercise cells, solutions make {len(want)}")
-        else:
-            for number, (a, b) in enumerate(zip(have, want, strict=True), start=1):
-                if a != b:
-                    found.append(f"{path.stem}: exercise cell {number} differs from its solution")
-    return found + [f"solutions/{name}: no notebook of that name" for name in solutions]
-
-
 def parts(notebook, *, where: str = "notebook") -> tuple[list, list, list]:
     """The cells before, in and after the section `## Exercises`, which may be empty.
 

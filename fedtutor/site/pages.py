@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 import nbformat
+from bs4 import BeautifulSoup, SoupStrainer
 from jinja2 import Environment, FileSystemLoader
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
@@ -32,8 +33,11 @@ CLAIM = "Federated learning under heterogeneity: five papers to understand and t
 SHOWN = ["text/html", "text/markdown", "image/svg+xml", "text/latex", "image/png", "image/jpeg",
          "text/plain"]  # the first one that an output has; no widgets, no JavaScript  # fmt: skip
 LARGEST = 150_000  # bytes of a linked file that is still worth a page
-NEIGHBORS = re.compile(r"(<!--neighbors-->).*?(<!--/neighbors-->)", re.DOTALL)
-TO_NOTEBOOK = re.compile(r'<a class="notebook" href="([^"]*)">(.*?)</a>', re.DOTALL)
+LOUD = ["script", "style", "iframe", "object", "link", "base", "meta"]
+
+
+def parsed(text: str) -> BeautifulSoup:
+    return BeautifulSoup(text, "html.parser")
 
 
 # ------------------------------------------------------------------------------------ Markdown
@@ -49,7 +53,7 @@ class Renderer(IPythonRenderer):
     def heading(self, text: str, level: int, **attrs) -> str:
         anchor, taken = slug(text), {known for _, known, _ in self.headings}
         anchor = next(a for a in _numbered(anchor) if a not in taken)
-        self.headings.append((level, anchor, re.sub(r"</?a\b[^>]*>", "", text)))
+        self.headings.append((level, anchor, _without_links(text)))
         return f'<h{level} id="{anchor}">{text}</h{level}>\n'
 
     def inline_math(self, body: str) -> str:
@@ -70,8 +74,19 @@ class Renderer(IPythonRenderer):
 
 def slug(text: str) -> str:
     """The anchor of a heading: `1. The idea: weights travel` is `1-the-idea-weights-travel`."""
-    words = re.findall(r"\w+", html.unescape(re.sub(r"<[^>]*>", "", text)).lower())
-    return "-".join(words) or "section"
+    return "-".join(re.findall(r"\w+", _words(text).lower())) or "section"
+
+
+def _words(text: str) -> str:
+    """The text of a piece of HTML."""
+    return parsed(f"<p>{text}</p>").get_text()
+
+
+def _without_links(text: str) -> str:
+    piece = parsed(f"<p>{text}</p>")
+    for link in piece("a"):
+        link.unwrap()
+    return piece.p.decode_contents()
 
 
 def _numbered(anchor: str):
@@ -108,7 +123,7 @@ def write_page(executed: Path, page: Path) -> str:
         exporter.register_filter(name, job)
     body, _ = exporter.from_notebook_node(notebook)
     sections = [(anchor, text) for level, anchor, text in renderer.headings if level == 2]
-    body = _localize(body, folder, page, page.parent, done=set())
+    body = _localized(body, folder, page, page.parent, done=set())
     _write(page, title=title, body=body, sections=sections, home="index.html")
     return title
 
@@ -132,62 +147,73 @@ def _alternative(output) -> str:
 
 def _quiet(text: str) -> str:
     """HTML of an output without scripts, styles and frames; tables with named header cells."""
-    text = re.sub(r"(?is)<(script|style|iframe|object)\b.*?</\1>", "", text)
-    text = re.sub(r"(?i)<(link|base|meta)\b[^>]*>", "", text)
-    text = re.sub(r' (border="1"|style="text-align: right;")', "", text)
-    if 'class="dataframe"' in text and "scope=" not in text:
-        head, mark, rest = text.partition("</thead>")
-        head = head.replace("<th></th>", "<td></td>").replace("<th>", '<th scope="col">')
-        text = head + mark + rest.replace("<th>", '<th scope="row">')
-    return text
+    output = parsed(text)
+    for loud in output(LOUD):
+        loud.decompose()
+    for table in output("table", class_="dataframe"):
+        table.attrs.pop("border", None)
+        for row in table("tr", style="text-align: right;"):
+            del row["style"]
+        for cell in [] if table.find(scope=True) else table("th"):
+            if cell.attrs:
+                continue
+            if cell.find_parent("thead") is None:
+                cell["scope"] = "row"
+            elif cell.contents:
+                cell["scope"] = "col"
+            else:
+                cell.name = "td"
+    return str(output)
 
 
 # --------------------------------------------------------------------------------------- links
 
 
-def _localize(body: str, folder: Path, page: Path, site: Path, *, done: set) -> str:
-    """Make links and images of `body`, which were relative to `folder`, right for `page`.
+def _localized(body: str, folder: Path, page: Path, site: Path, *, done: set) -> str:
+    """`body` with links and images that were relative to `folder` and are right for `page`.
 
     A link to a text file of the project leads to a page of it under `source/`, which is written
     here; one to a notebook leads to its page, see `_tie`; what else is not on the web becomes
     plain text with its path. Images are embedded.
     """
-
-    def link(match) -> str:
-        before, url, after, text = match.groups()
-        url = html.unescape(url)
-        parts = urlsplit(url)
+    text = parsed(body)
+    anchors = {tag["id"] for tag in text.find_all(id=True)}
+    for link in text("a", href=True):
+        parts = urlsplit(link["href"])
         if parts.scheme or parts.netloc:
-            return match[0]
+            continue
+        to = unquote(parts.fragment)
         if not parts.path:  # to a heading as JupyterLab or GitHub name it, or to a raw anchor
-            known = f'id="{unquote(parts.fragment)}"' in body
-            to = parts.fragment if known else slug(unquote(parts.fragment))
-            return f'<a{before}href="#{html.escape(to)}"{after}>{text}</a>'
+            link["href"] = "#" + (parts.fragment if to in anchors else slug(to))
+            continue
         file = (folder / unquote(parts.path)).resolve()
-        fragment = "#" + slug(unquote(parts.fragment)) if parts.fragment else ""
-        if file.suffix == ".ipynb":
-            to = _relative(site / f"{file.stem}.html", page)
-            return f'<a class="notebook" href="{to}{fragment}">{text}</a>'
-        target = _source_page(file, site, done=done)
+        notebook = file.suffix == ".ipynb"
+        target = site / f"{file.stem}.html" if notebook else _source_page(file, site, done=done)
         if target is None:
             path = file.relative_to(ROOT) if file.is_relative_to(ROOT) else parts.path
-            return f"{text} (<code>{html.escape(str(path))}</code>)"
-        return f'<a href="{_relative(target, page)}{fragment}">{text}</a>'
-
-    def image(match) -> str:
-        url = html.unescape(match[2])
+            link.insert_after(" (", _code(path), ")")
+            link.unwrap()
+            continue
+        fragment = "#" + slug(to) if to else ""
+        link.attrs = {"class": "notebook"} if notebook else {}
+        link["href"] = _relative(target, page) + fragment
+    for image in text("img", src=True):
+        url = image["src"]
         if url.startswith("data:"):
-            return match[0]
+            continue
         file = (folder / unquote(url)).resolve()
         if urlsplit(url).scheme or not file.is_relative_to(ROOT) or not file.is_file():
-            alt = re.search(r'alt="([^"]*)"', match[0])
-            return f"[{alt[1] if alt else 'image'}: <code>{html.escape(url)}</code>]"
+            image.insert_after(f"[{image.get('alt', 'image')}: ", _code(url), "]")
+            image.decompose()
+            continue
         kind = mimetypes.guess_type(file.name)[0] or "image/png"
         data = base64.b64encode(file.read_bytes()).decode("ascii")
-        return f'<img{match[1]}src="data:{kind};base64,{data}"{match[3]}>'
+        image["src"] = f"data:{kind};base64,{data}"
+    return str(text)
 
-    body = re.sub(r'<a\b([^>]*?)href="([^"]*)"([^>]*)>(.*?)</a>', link, body, flags=re.DOTALL)
-    return re.sub(r'<img\b([^>]*?)src="([^"]*)"([^>]*)>', image, body)
+
+def _code(text):
+    return parsed(f"<code>{html.escape(str(text))}</code>").code.extract()
 
 
 def _relative(target: Path, page: Path) -> str:
@@ -215,7 +241,7 @@ def _source_page(file: Path, site: Path, *, done: set) -> Path | None:
     title, renderer = name.as_posix(), Renderer()
     if file.suffix == ".md":
         body = f'<div class="prose">\n{renderer.render(text)}</div>'
-        body = _localize(body, file.parent, page, site, done=done)
+        body = _localized(body, file.parent, page, site, done=done)
         title = next((t for level, _, t in renderer.headings if level == 1), title)
     else:
         try:
@@ -225,8 +251,8 @@ def _source_page(file: Path, site: Path, *, done: set) -> Path | None:
         code = highlight(text, lexer, HtmlFormatter())
         body = f'<h1>{html.escape(title)}</h1>\n<div class="input">\n{code}</div>'
     sections = [(anchor, t) for level, anchor, t in renderer.headings if level == 2]
-    _write(page, title=html.unescape(re.sub(r"<[^>]*>", "", title)), body=body,
-           sections=sections, home=_relative(site / "index.html", page))  # fmt: skip
+    _write(page, title=_words(title), body=body, sections=sections,
+           home=_relative(site / "index.html", page))  # fmt: skip
     return page
 
 
@@ -263,8 +289,9 @@ def _entry(folder: Path, row: dict) -> str:
     heads = []
     if (folder / row["page"]).is_file():
         text = (folder / row["page"]).read_text(encoding="utf-8")
-        heads = re.findall(r'<h2 id="([^"]*)">(.*?)</h2>', text, flags=re.DOTALL)
-    links = " · ".join(f'<a href="{page}#{a}">{re.sub("</?a[^>]*>", "", t)}</a>' for a, t in heads)
+        found = BeautifulSoup(text, "html.parser", parse_only=SoupStrainer("h2", id=True))
+        heads = [(h["id"], _without_links(h.decode_contents())) for h in found("h2")]
+    links = " · ".join(f'<a href="{page}#{anchor}">{words}</a>' for anchor, words in heads)
     status = html.escape(row["status"]).replace("; ", "\n")
     return (
         f'<tr><td><a href="{page}">{html.escape(name)}</a>'
@@ -278,18 +305,22 @@ def _tie(page: Path, folder: Path, *, before: dict | None = None, after: dict | 
     """Fill in the neighbors of a page, and take back links to notebooks that have no page."""
     if not page.is_file():
         return
-    text = page.read_text(encoding="utf-8")
-    links = "".join(
-        f'<li><a rel="{kind}" href="{quote(row["page"])}">{word}: '
-        f"{html.escape(row['title'].partition(': ')[0])}</a></li>"
-        for kind, word, row in (("prev", "Previous", before), ("next", "Next", after))
-        if row
-    )
-
-    def alive(match) -> str:
-        target = page.parent / unquote(urlsplit(html.unescape(match[1])).path)
-        return match[0] if target.is_file() else f"{match[2]} (not in this site)"
-
-    tied = TO_NOTEBOOK.sub(alive, NEIGHBORS.sub(rf"\g<1>{links}\g<2>", text))
-    if tied != text:
+    found = page.read_text(encoding="utf-8")
+    if not (before or after or 'class="notebook"' in found):
+        return
+    text = parsed(found)
+    for around in text("nav", class_="suite"):
+        for old in around("li")[1:]:
+            old.decompose()
+        for kind, word, row in (("prev", "Previous", before), ("next", "Next", after)):
+            if row:
+                name = html.escape(row["title"].partition(": ")[0])
+                link = f'<a rel="{kind}" href="{quote(row["page"])}">{word}: {name}</a>'
+                around.ul.append(parsed(f"<li>{link}</li>").li.extract())
+    for link in text("a", class_="notebook"):
+        if not (page.parent / unquote(urlsplit(link["href"]).path)).is_file():
+            link.insert_after(" (not in this site)")
+            link.unwrap()
+    tied = f"<!DOCTYPE html>\n{text.html}\n"
+    if tied != found:
         write_atomically(page, lambda name: Path(name).write_text(tied, encoding="utf-8"))
