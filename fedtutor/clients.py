@@ -52,13 +52,18 @@ class Once:
 class Client(Server):
     """One participant: `data`, networks, an optimizer, random numbers of its own.
 
-    `data` is what it trains on: its `private` images, or virtual ones in their place.
+    `data` is what it trains on: its `private` images, or virtual ones in their place. `settings`,
+    `scenario` (how networks see images), `device` and `artifacts` are those of its `place`: the
+    federation here, and one with this client alone where it has a process of its own.
     """
 
-    def __init__(self, id: str, domain: str, data, *, seed: int):
+    def __init__(self, id: str, domain: str, data, *, seed: int, place=None):
         super().__init__()
         self.id, self.domain, self.data, self.seed = id, domain, data, seed
-        self.private = data
+        self.private, self.network = data, ""  # name of its network, see `models.MODELS`
+        if place is not None:
+            self.settings, self.scenario = place.settings, place.scenario
+            self.device, self.artifacts = place.device, place.artifacts
         self.optimizer = None
         self.held: dict = {}  # between two requests of one exchange, such as a graph; see `fed.ask`
         self.once: Once | None = None  # while it trains for several epochs

@@ -32,6 +32,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from . import losses
+from .engine.artifacts import artifact
 from .engine.files import save_tensors, write_atomically
 from .errors import DataError, SettingError, TrainingError, choose
 from .images import Images
@@ -332,22 +333,25 @@ def prepare(fed) -> None:
     if not fed.settings.virtual_ipc:
         return
     left = [c for c in fed.clients if not isinstance(c.data, VirtualImages)]
-    made = fed.each(left, lambda client: distilled(fed, client))
-    for client, virtual in zip(left, made, strict=True):
-        client.data = virtual
+    fed.ask(left, replace_data)
 
 
-def distilled(fed, client) -> VirtualImages:
+def replace_data(client) -> None:
+    """The client goes on with virtual images."""
+    client.data = distilled(client)
+
+
+def distilled(client) -> VirtualImages:
     """DM of the client's private images, as the settings `virtual_...` say; made once.
 
     As many images of every class that the client has, however skewed its labels are; none of a
-    class that it lacks. Kept by `fed.artifact`, also every `REST` steps: a run that was killed goes
+    class that it lacks. Kept by `artifact`, also every `REST` steps: a run that was killed goes
     on from there, and more steps go on from fewer. The result depends on neither.
     """
-    s, scenario, private = fed.settings, fed.scenario, client.private
+    s, scenario, private = client.settings, client.scenario, client.private
 
     def numbers(step: int, purpose: str, device="cpu") -> torch.Generator:
-        return generator(fed.seed, client.id, "distillation", step, purpose, device=device)
+        return generator(client.seed, client.id, "distillation", step, purpose, device=device)
 
     start = initial(private, scenario, ipc=s.virtual_ipc, init=s.virtual_init,
                     own=numbers(0, "initial"))  # fmt: skip
@@ -356,15 +360,14 @@ def distilled(fed, client) -> VirtualImages:
     network = copy.deepcopy(client.model).requires_grad_(False)
 
     def another(step: int) -> nn.Module:
-        initialize(network, generator=numbers(step, "network", fed.device))
+        initialize(network, generator=numbers(step, "network", client.device))
         return network
 
-    names = s.models * len(fed.clients) if len(s.models) == 1 else s.models
-    key = [client.id, names[fed.clients.index(client)], s.virtual_ipc, s.virtual_init,
+    key = [client.id, client.network, s.virtual_ipc, s.virtual_init,
            s.virtual_lr, s.virtual_momentum, s.virtual_batch, s.virtual_augment]  # fmt: skip
 
     def at(step: int) -> dict:
-        return fed.artifact("virtual", [*key, step], lambda: advance(step))
+        return artifact(client, "virtual", [*key, step], lambda: advance(step))
 
     def advance(step: int) -> dict:
         before = (step - 1) // REST * REST

@@ -11,6 +11,7 @@ from . import distillation, evaluation, models
 from .channel import SERVER, Channel
 from .clients import Client, Server
 from .engine import artifacts, checks
+from .engine.asking import plain, require_named
 from .engine.batches import cut
 from .engine.checkpoints import folder_to_write
 from .engine.workers import Workers
@@ -46,11 +47,12 @@ class Federation:
     def set_up(self) -> None:
         """A server and clients with new networks, as they are before `run` begins."""
         self.inside_round, self.server = False, Server()
-        self.clients = [Client(c.id, c.domain, c.private, seed=self.seed)
+        self.clients = [Client(c.id, c.domain, c.private, seed=self.seed, place=self)
                         for c in self.scenario.clients]  # fmt: skip
         names = self.settings.models * (len(self.clients) if len(self.settings.models) == 1 else 1)
         for client, name in zip(self.clients, names, strict=True):
             built = self.method.build(client, self._maker(client, name))
+            client.network = name
             client.models = checks.networks(self.method, built)
         self.begin_round(0)
         self.channel.restore({"counts": [], "messages": []})
@@ -103,8 +105,32 @@ class Federation:
         drawn = torch.randperm(len(self.clients), generator=own)[:count].tolist()
         return [self.clients[i] for i in sorted(drawn)]
 
+    def ask(self, clients: Sequence[Client], function: Callable, *arguments, own=None) -> list:
+        """`[function(client, *arguments) for client in clients]`, where each client runs.
+
+        `function` has a name, such as `self.forward`; arguments and answers are plain: tensors,
+        which lose their gradient, numbers, texts, lists and dicts of them. `own`: one more argument
+        for each client, in their order. What is not plain, such as a graph between forward and
+        step, stays in `client.held` until the client is asked again in this round.
+        """
+        require_named(self.method, function)
+        arguments = plain(arguments, function, "arguments")
+        last = {}
+        if own is not None:
+            pairs = zip(clients, plain(list(own), function, "own"), strict=True)
+            last = {c.id: (value,) for c, value in pairs}
+
+        def answer(client):
+            found = function(client, *arguments, *last.get(client.id, ()))
+            return plain(found, function, "answer")
+
+        return self.each(clients, answer)
+
     def each(self, clients: Sequence[Client], fn: Callable) -> list:
-        """`[fn(client) for client in clients]`, in parallel, results in this order."""
+        """`[fn(client) for client in clients]`, in parallel, results in this order.
+
+        For what touches no client's data or network: `ask` is for that.
+        """
 
         def work(client):
             try:

@@ -179,21 +179,22 @@ class PublicExchange(Method):
     name = "fccl-sketch"
 
     def collaborate(self, fed, clients):
-        step = {c.id: torch.optim.SGD(c.parameters(), lr=0.05) for c in clients}
         for index in fed.public_batches(fed.round_):
             x = fed.scenario.normalize(fed.scenario.public.x[index])
-            logits = fed.each(clients, lambda c, x=x: c.model(x))
+            logits = fed.ask(clients, self.forward, x)
             sent = [fed.channel.up(c, "logits", z) for c, z in zip(clients, logits, strict=True)]
-            mean = {c.id: fed.channel.down(c, "mean logits", torch.stack(sent).mean(0))
-                    for c in clients}  # fmt: skip
-            own = dict(zip([c.id for c in clients], logits, strict=True))
+            mean = [fed.channel.down(c, "mean logits", torch.stack(sent).mean(0)) for c in clients]
+            fed.ask(clients, self.move, own=mean)
 
-            def move(c, own=own, mean=mean):
-                step[c.id].zero_grad()
-                ((own[c.id] - mean[c.id]) ** 2).mean().backward()
-                step[c.id].step()
+    def forward(self, client, x):
+        client.held["z"] = client.model(x)
+        return client.held["z"]
 
-            fed.each(clients, move)
+    def move(self, client, mean):
+        step = torch.optim.SGD(client.parameters(), lr=0.05)
+        step.zero_grad()
+        ((client.held["z"] - mean) ** 2).mean().backward()
+        step.step()
 
 
 def test_public_exchange():

@@ -324,7 +324,7 @@ def test_no_steps_leave_the_beginning():
         client = fed.clients[0]
         start = initial(client.private, fed.scenario, ipc=2, init=init,
                         own=generator(0, client.id, "distillation", 0, "initial"))  # fmt: skip
-        assert torch.equal(distilled(fed, client).x, start.x)
+        assert torch.equal(distilled(client).x, start.x)
 
 
 def test_all_methods_of_a_comparison_train_on_the_same_images():
@@ -359,7 +359,7 @@ def test_every_method_of_table_1_runs_on_virtual_images(method):
 def test_every_setting_of_the_distillation_changes_its_result():
     def made(**changes):
         fed = federation("fedavg", **{"models": ["hidden"], **ON, **changes})
-        return distilled(fed, fed.clients[0]).x
+        return distilled(fed.clients[0]).x
 
     base = made()
     for key, value in (
@@ -377,7 +377,7 @@ def test_a_killed_distillation_goes_on_where_it_was_kept(killed, tmp_path, monke
     monkeypatch.setattr(distillation, "REST", 2)
     options = {"models": ["hidden"], "virtual_ipc": 2, "virtual_steps": 7}
     fed = federation("fedavg", **options)
-    whole = distilled(fed, fed.clients[0]).x
+    whole = distilled(fed.clients[0]).x
     matching, calls = distillation.match_distributions, []
 
     def counted(*args, **kwargs):
@@ -389,11 +389,11 @@ def test_a_killed_distillation_goes_on_where_it_was_kept(killed, tmp_path, monke
     monkeypatch.setattr(distillation, "match_distributions", counted)
     first = federation("fedavg", artifacts=tmp_path, **options)
     with pytest.raises(Stop):
-        distilled(first, first.clients[0])
+        distilled(first.clients[0])
     monkeypatch.setattr(distillation, "match_distributions",
                         lambda *a, **k: calls.append(k["first"]) or matching(*a, **k))  # fmt: skip
     again = federation("fedavg", artifacts=tmp_path, **options)
-    assert torch.equal(distilled(again, again.clients[0]).x, whole)
+    assert torch.equal(distilled(again.clients[0]).x, whole)
     steps = [0, 2, 4, 6]
     assert calls == steps[: killed + 1] + steps[killed:]
 
@@ -402,13 +402,13 @@ def test_more_steps_go_on_from_fewer(tmp_path, monkeypatch):
     monkeypatch.setattr(distillation, "REST", 2)
     options = {"models": ["hidden"], "virtual_ipc": 2}
     short = federation("fedavg", artifacts=tmp_path, virtual_steps=4, **options)
-    distilled(short, short.clients[0])
+    distilled(short.clients[0])
     assert len(list(tmp_path.glob("virtual-*.pt"))) == 2
     long = federation("fedavg", artifacts=tmp_path, virtual_steps=6, **options)
-    found = distilled(long, long.clients[0]).x
+    found = distilled(long.clients[0]).x
     assert len(list(tmp_path.glob("virtual-*.pt"))) == 3
     fresh = federation("fedavg", virtual_steps=6, **options)
-    assert torch.equal(found, distilled(fresh, fresh.clients[0]).x)
+    assert torch.equal(found, distilled(fresh.clients[0]).x)
 
 
 @pytest.mark.parametrize("stopped", [0, 1, 2])

@@ -384,7 +384,7 @@ def test_moon_remembers_what_it_trained_and_what_it_received():
 
 def test_prototypes_by_hand():
     fed = started("fedproto")
-    first = own_prototypes(fed, fed.clients[0], fed.clients[0].model.features)
+    first = own_prototypes(fed.clients[0], fed.clients[0].model.features)
     assert first[:, 0].tolist() == pytest.approx([3, 8, 0])
     for weighting, expected in (("samples", (5, 4)), ("uniform", (6, 5))):
         fed = started("fedproto", parameters={"prototype_weighting": weighting})
@@ -400,7 +400,7 @@ def test_prototypes_by_hand():
 def test_prototypes_do_not_depend_on_how_images_are_batched():
     whole, small = (started("fedproto", models=["noisy"], eval_batch_size=size)
                     for size in (500, 2))  # fmt: skip
-    a, b = (own_prototypes(f, f.clients[1], f.clients[1].model.eval().features)
+    a, b = (own_prototypes(f.clients[1], f.clients[1].model.eval().features)
             for f in (whole, small))  # fmt: skip
     assert torch.allclose(a, b, atol=1e-6) and a.any()
 

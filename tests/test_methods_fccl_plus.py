@@ -391,7 +391,7 @@ def test_public_images_are_asked_for_even_where_a_part_is_off():
 def test_fisher_information_against_a_plain_loop():
     fed = started("ewc", **WIDTHS)
     for i, client in enumerate(fed.clients):
-        fed.method._look_back(fed, client)
+        fed.method.look_back(client)
         model, data = client.model.eval(), client.data
         expected = [torch.zeros_like(w) for w in trained(model).values()]
         for b in range(len(data)):
@@ -412,7 +412,7 @@ def test_fisher_information_by_hand():
     """Softmax regression: the gradient of log p is (onehot - p) x^T, image by image."""
     fed = started("ewc", models=["linear"])
     client = fed.clients[0]
-    fed.method._look_back(fed, client)
+    fed.method.look_back(client)
     x = fed.scenario.normalize(client.data.x)
     p = client.model(x).softmax(1)
     miss = nn.functional.one_hot(client.data.y, 3) - p
@@ -424,7 +424,7 @@ def test_fisher_information_by_hand():
 def test_looking_back_touches_neither_statistics_nor_chance():
     fed, other = (started("ewc", models=["noisy"]) for _ in range(2))
     before = states(fed)
-    fed.method._look_back(fed, fed.clients[0])
+    fed.method.look_back(fed.clients[0])
     assert_same_bits(fed.clients[0].model.state_dict(), before[0])
     assert fed.clients[0].model.training
     x, _ = a_batch(fed)
@@ -464,7 +464,7 @@ def test_a_strong_penalty_holds_the_weights_that_count():
 def test_frozen_weights_have_no_fisher_information():
     """EfficientNet owns weights that it never calls."""
     fed = started("ewc", models=["half_used"])
-    fed.method._look_back(fed, fed.clients[0])
+    fed.method.look_back(fed.clients[0])
     model = fed.clients[0].model
     assert len(fed.clients[0].state["fisher"]) == 4 < len(list(model.parameters())) == 6
     assert torch.isfinite(fed.method.local_loss(fed.clients[0], *a_batch(fed)))

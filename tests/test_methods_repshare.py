@@ -409,7 +409,7 @@ def test_features_of_a_class_come_together(parameters):
         fed.method = make("repshare")
         for c in fed.clients:
             c.state |= {"levels": torch.ones(len(c.data)), "releases": 0}
-        means = torch.stack([fed.method._share(fed, c)[0] for c in fed.clients])
+        means = torch.stack([fed.method.share(c)[0] for c in fed.clients])
         return float((means - means.mean(0)).norm())
 
     assert apart("repshare", parameters) < 0.5 * apart("solo", {})

@@ -26,6 +26,7 @@ class Method:
     `fed` is the federation (`rounds.py`): clients, server, channel, public images. `client` has
     `id`, `domain`, `data`, `models`, `model`, `optimizer`, `state`, `steps`, `generator(purpose)`,
     and `fixed(role, what, compute, x)` for a teacher that stays as it is while the client trains.
+    What runs at a client between the hooks is asked for by name, `fed.ask(clients, self.part, x)`.
     Tensors and plain values that a method keeps go to `client.state` and `fed.server.state`,
     networks to `client.models` and `fed.server.models`: all of it is in every checkpoint, except
     the networks that `remade` names.

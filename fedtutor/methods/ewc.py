@@ -46,7 +46,7 @@ class EWC(FCCLPlus):
             )
 
     def collaborate(self, fed, clients):
-        fed.each(clients, lambda client: self._look_back(fed, client))
+        fed.ask(clients, self.look_back)
         super().collaborate(fed, clients)
 
     def local_loss(self, client, x, y):
@@ -54,11 +54,11 @@ class EWC(FCCLPlus):
         pull = losses.ewc_penalty(w, s["w_previous"], s["fisher"], lambda_=self.lambda_ewc)
         return super().local_loss(client, x, y) + pull
 
-    def _look_back(self, fed, client) -> None:
+    def look_back(self, client) -> None:
         """Keep theta^{e-1} and F there; runs in parallel, touches only this client."""
         model, data, total = client.model.eval(), client.data, None
         for x, y in zip(data.x.split(CHUNK), data.y.split(CHUNK), strict=True):
-            part = squared_slopes(model, fed.scenario.inputs(x), y)
+            part = squared_slopes(model, client.scenario.inputs(x), y)
             total = part if total is None else [a + b for a, b in zip(total, part, strict=True)]
         model.train()
         client.state["fisher"] = [f / len(data) for f in total]

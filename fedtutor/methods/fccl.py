@@ -78,9 +78,13 @@ class FCCL(PublicMethod):
         means = super().exchange(fed, clients, x, z)  # step 3
         if not self.code_target:
             return means
-        own = fed.each(clients, lambda c: teacher_logits(c.models["previous"], x))
-        changes = [(before - now.detach()) / len(z) for before, now in zip(own, z, strict=True)]
+        own = fed.ask(clients, self.logits_before, x)
+        changes = [(before - now) / len(z) for before, now in zip(own, z, strict=True)]
         return [mean + change for mean, change in zip(means, changes, strict=True)]
+
+    def logits_before(self, client, x):
+        """Logits on public images of theta^{t-1}."""
+        return teacher_logits(client.models["previous"], x)
 
     def public_loss(self, client, x, z, mean):
         m = CORRELATIONS[self.correlation](z, mean)  # step 4

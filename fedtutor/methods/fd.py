@@ -59,15 +59,15 @@ class FD(Method):
         return loss + self.lambda_ * pull(z, y, known["means"], known["owned"])
 
     def aggregate(self, fed, clients):
-        def measured(client):
-            network = client.model.eval()
-            mean = own_prototypes(fed, client, lambda x: self.output(network(x)))
-            network.train()
-            return mean
+        for client, told in zip(clients, fed.ask(clients, self.measured), strict=True):
+            keep_means(fed, client, *told, weighting=self.weighting)
 
-        for client, means in zip(clients, fed.each(clients, measured), strict=True):
-            counts = class_counts(client, len(means))
-            keep_means(fed, client, means, counts, weighting=self.weighting)
+    def measured(self, client):
+        """Mean outputs [classes, classes] and images per class [classes]."""
+        network = client.model.eval()
+        means = own_prototypes(client, lambda x: self.output(network(x)))
+        network.train()
+        return means, class_counts(client, len(means))
 
     def output(self, z):
         """What is averaged, from logits [batch, classes]."""

@@ -105,15 +105,17 @@ class FedCSD(FedAvg):
         client.state["taught"] = True
 
     def _exchange(self, fed, clients) -> None:
-        own = fed.each(clients, lambda c: own_prototypes(
-            fed, c, partial(teacher_logits, c.models["teacher"])
-        ))  # line 4  # fmt: skip
+        own = fed.ask(clients, self.teacher_prototypes)  # line 4
         if self.prototypes == "global":
             sent = [fed.channel.up(c, "prototypes", p) for c, p in zip(clients, own, strict=True)]
             mean = losses.global_prototypes(torch.stack(sent))  # line 7
             own = [fed.channel.down(c, "prototypes", mean) for c in clients]
         for client, prototypes in zip(clients, own, strict=True):
             client.state["prototypes"] = prototypes
+
+    def teacher_prototypes(self, client):
+        """The teacher's mean logits of each class [classes, classes]."""
+        return own_prototypes(client, partial(teacher_logits, client.models["teacher"]))
 
     def local_loss(self, client, x, y):  # line 22
         z, z_teacher = client.model(x), client.fixed("teacher", "logits", teacher_logits, x)

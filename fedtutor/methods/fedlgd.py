@@ -129,31 +129,32 @@ class FedLGD(FedAvg):
         for client in clients:
             client.state["selected"] = chosen
         if chosen:
-            fed.each(clients, lambda client: self._refine(fed, client))
+            fed.ask(clients, self.refine)
         if not chosen or self.selected_data == "both":
             for client in clients:
                 self._send_anchors(fed, client)  # line 28, of the round before
 
-    def _refine(self, fed, client) -> None:
+    def refine(self, client) -> None:
         """Line 16, Eq. 1: the extractor is the global network that has just arrived."""
-        s, virtual = fed.settings, VirtualImages(**client.state["virtual"])
-        if self.local_steps and (self.refine_first or fed.round_ > 1):
+        s, scenario = client.settings, client.scenario
+        virtual = VirtualImages(**client.state["virtual"])
+        if self.local_steps and (self.refine_first or client.round_ > 1):
             network = copy.deepcopy(client.model).requires_grad_(False)
             new = match_distributions(
-                fed.scenario.inputs(virtual.x), virtual.y, client.private, fed.scenario, network,
+                scenario.inputs(virtual.x), virtual.y, client.private, scenario, network,
                 steps=self.local_steps, lr=s.virtual_lr, momentum=s.virtual_momentum,
                 batch=s.virtual_batch, augment=s.virtual_augment,
                 numbers=lambda step, purpose: generator(
-                    fed.seed, client.id, fed.round_, "refinement", step, purpose
+                    client.seed, client.id, client.round_, "refinement", step, purpose
                 ),
             )  # fmt: skip
-            x = fed.scenario.pixels(new["x"])
+            x = scenario.pixels(new["x"])
             client.state["virtual"] = {"x": x, "y": virtual.y, "source": virtual.source}
             client.state["matching"] = new["losses"]
         if self.target == "gradient":
             virtual = VirtualImages(**client.state["virtual"])
             network = copy.deepcopy(client.model).eval()
-            loss = losses.cross_entropy(network(fed.scenario.inputs(virtual.x)), virtual.y)
+            loss = losses.cross_entropy(network(scenario.inputs(virtual.x)), virtual.y)
             client.state["gradient"] = list(torch.autograd.grad(loss, _trained(network)))
 
     def _send_anchors(self, fed, client) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .. import losses
 from ..channel import SERVER
+from ..engine.batches import all_of
 from ..errors import SettingError, choose
 from ..randomness import generator, on_device
 from .base import Method, register
@@ -149,7 +150,7 @@ class RepShare(Method):
         if state.pop("random", False):
             state["means"], state["weights"], state["observations"] = {}, {}, {}
         for client, (means, observations, weights) in zip(
-            clients, fed.each(clients, lambda c: self._share(fed, c)), strict=True
+            clients, fed.ask(clients, self.share), strict=True
         ):
             if self.topology == "peer":
                 client.state["own"] = {"observations": observations, "owned": weights > 0}
@@ -170,11 +171,10 @@ class RepShare(Method):
         return bool(self.lambda_disc or (self.lambda_kd and self.topology == "peer"))
 
     @torch.no_grad()
-    def _share(self, fed, client) -> tuple[Tensor | None, Tensor | None, Tensor]:
+    def share(self, client) -> tuple[Tensor | None, Tensor | None, Tensor]:
         """Class means [classes, d], observations [m_up, classes, d], weights [classes]."""
-        network, data, classes = client.model.eval(), client.data, fed.scenario.num_classes
-        parts = data.x.split(fed.settings.eval_batch_size)
-        h = torch.cat([network.features(fed.scenario.inputs(part)) for part in parts])
+        network, data, classes = client.model.eval(), client.data, client.scenario.num_classes
+        h = torch.cat([network.features(x) for x in all_of(client, data)])
         network.train()
         level = client.state["levels"]
         noise = client.generator("privacy")

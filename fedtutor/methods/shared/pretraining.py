@@ -8,6 +8,7 @@ network, settings, data, seed), so that methods share them and a resumed run doe
 import math
 
 from ...clients import Client
+from ...engine.artifacts import artifact
 from ...engine.batches import batches
 from ...engine.optimizers import new_optimizer
 from ...errors import SettingError, TrainingError
@@ -27,26 +28,26 @@ def pretrain(fed, epochs: int) -> None:
             do="give 0 (start untrained) or more",
         )  # fmt: skip
     if epochs:
-        fed.each(fed.clients, lambda client: _load(fed, client, epochs))
+        fed.ask(fed.clients, load_pretrained, epochs, fed.method.name)
 
 
-def _load(fed, client, epochs: int) -> None:
-    s = fed.settings
-    names = s.models * len(fed.clients) if len(s.models) == 1 else s.models
-    key = [client.id, names[fed.clients.index(client)], epochs, s.common_init, s.batch_size,
+def load_pretrained(client, epochs: int, method: str) -> None:
+    """The client's network as it is after training alone."""
+    s = client.settings
+    key = [client.id, client.network, epochs, s.common_init, s.batch_size,
            s.drop_last, s.optimizer, s.lr, s.momentum, s.weight_decay]  # fmt: skip
-    state = fed.artifact("pretrained", key, lambda: _train(fed, client, epochs))
+    state = artifact(client, "pretrained", key, lambda: _train(client, epochs, method))
     client.model.load_state_dict(state)
 
 
-def _train(fed, client, epochs: int) -> dict:
-    alone = Client(client.id, client.domain, client.data, seed=fed.seed)
+def _train(client, epochs: int, method: str) -> dict:
+    alone = Client(client.id, client.domain, client.data, seed=client.seed)
     alone.models = {"model": client.model}
-    alone.begin_round("pretrain", fed.device)  # random numbers that no method shares
-    optimizer = new_optimizer(alone, fed.settings)
+    alone.begin_round("pretrain", client.device)  # random numbers that no method shares
+    optimizer = new_optimizer(alone, client.settings)
     for _ in range(epochs):
-        for index in batches(fed, len(alone.data), alone.generator("batches")):
-            x, y = fed.scenario.inputs(alone.data.x[index]), alone.data.y[index]
+        for index in batches(client, len(alone.data), alone.generator("batches")):
+            x, y = client.scenario.inputs(alone.data.x[index]), alone.data.y[index]
             loss = cross_entropy(alone.model(x), y)
             optimizer.zero_grad()
             loss.backward()
@@ -54,6 +55,6 @@ def _train(fed, client, epochs: int) -> dict:
     if not math.isfinite(last := float(loss.detach())):
         raise TrainingError(
             f"the loss of client {client.id} is {last}",
-            where=f"{fed.method.name}, pretraining", do="lower the learning rate",
+            where=f"{method}, pretraining", do="lower the learning rate",
         )  # fmt: skip
     return {name: value.clone() for name, value in alone.model.state_dict().items()}

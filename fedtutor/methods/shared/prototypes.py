@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ... import losses
+from ...engine.batches import all_of
 from ...errors import ModelError
 
 WEIGHTING = ("samples", "uniform")
@@ -35,14 +36,13 @@ def over_owners(means: Tensor, weights: Tensor) -> dict:
 
 
 @torch.no_grad()
-def own_prototypes(fed, client, compute: Callable) -> Tensor:
+def own_prototypes(client, compute: Callable) -> Tensor:
     """Mean of compute(x) [batch, d] over each class of the client's images: [classes, d].
 
     A class that the client lacks gets zeros.
     """
-    size, data = fed.settings.eval_batch_size, client.data
-    parts = [compute(fed.scenario.inputs(part)) for part in data.x.split(size)]
-    return losses.class_prototypes(torch.cat(parts), data.y, num_classes=fed.scenario.num_classes)
+    h = torch.cat([compute(x) for x in all_of(client, client.data)])
+    return losses.class_prototypes(h, client.data.y, num_classes=client.scenario.num_classes)
 
 
 def collect(fed, clients, *, weighting: str) -> None:
@@ -51,18 +51,19 @@ def collect(fed, clients, *, weighting: str) -> None:
     `weighting`: a client counts by its images of the class ("samples") or like any other owner
     ("uniform"). A class that none of these clients owns has no prototype until the next time.
     """
-
-    def measured(client):
-        network = client.model.eval()
-        prototypes = own_prototypes(fed, client, network.features)
-        network.train()
-        return {"prototypes": prototypes, "counts": class_counts(client, len(prototypes))}
-
     sent = [fed.channel.up(c, "prototypes", own)
-            for c, own in zip(clients, fed.each(clients, measured), strict=True)]  # fmt: skip
+            for c, own in zip(clients, fed.ask(clients, measured), strict=True)]  # fmt: skip
     means, counts = (torch.stack([s[key] for s in sent]) for key in ("prototypes", "counts"))
     weights = counts if weighting == "samples" else (counts > 0)
     fed.server.state["prototypes"] = over_owners(means, weights)
+
+
+def measured(client) -> dict:
+    """What a client tells of its classes: mean features and numbers of images."""
+    network = client.model.eval()
+    prototypes = own_prototypes(client, network.features)
+    network.train()
+    return {"prototypes": prototypes, "counts": class_counts(client, len(prototypes))}
 
 
 def distribute(fed, clients) -> None:

@@ -65,33 +65,47 @@ class PublicMethod(Method):
 
     def public_phase(self, fed, clients) -> None:
         """All public batches of this round, one step of every client per batch."""
-        optimizers = {c.id: self._optimizer(fed, c) for c in clients}
-        losses, sizes = ({c.id: [] for c in clients} for _ in range(2))
+        fed.ask(clients, self.begin_public)
         views = generator(fed.seed, SERVER, fed.round_, "augment")
         for index in fed.public_batches(fed.round_):
             x = augment(self.public_augment, fed.scenario.public.x[index], views)
             x = fed.scenario.normalize(x)
-            z = fed.each(clients, lambda c, x=x: self.forward(c, x))  # 1
-            for c, own in zip(clients, z, strict=True):
-                sizes[c.id].append(_largest(own))
+            z = fed.ask(clients, self.look, x)  # 1
             answers = self.exchange(fed, clients, x, z)  # 2, 3
-            given = {c.id: (own, a) for c, own, a in zip(clients, z, answers, strict=True)}
+            fed.ask(clients, self.learn, own=answers)  # 4
+        self._require_numbers(fed, clients, fed.ask(clients, self.end_public))
 
-            def step(c, x=x, given=given):  # 4
-                loss = self.public_loss(c, x, *given[c.id])
-                if loss is None:
-                    return
-                if self.public_optimizer == "adam-fresh":
-                    optimizers[c.id] = self._optimizer(fed, c)
-                optimizers[c.id].zero_grad()
-                loss.backward()
-                optimizers[c.id].step()
-                losses[c.id].append(loss.detach())
+    def begin_public(self, client) -> None:
+        """What the client holds through the public phase."""
+        client.held = {"optimizer": self._optimizer(client), "losses": [], "sizes": []}
 
-            fed.each(clients, step)
-        self._require_numbers(fed, clients, losses, sizes)
-        for c in clients:
-            self._note(c, optimizers[c.id], losses[c.id])
+    def look(self, client, x: Tensor):
+        """Step 1; the client keeps the graph until the answer comes."""
+        client.held |= {"x": x, "z": self.forward(client, x)}
+        client.held["sizes"].append(_largest(client.held["z"]))
+        return client.held["z"]
+
+    def learn(self, client, answer) -> None:
+        """Step 4: towards what came back."""
+        held = client.held
+        loss = self.public_loss(client, held["x"], held.pop("z"), answer)
+        if loss is None:
+            return
+        if self.public_optimizer == "adam-fresh":
+            held["optimizer"] = self._optimizer(client)
+        held["optimizer"].zero_grad()
+        loss.backward()
+        held["optimizer"].step()
+        held["losses"].append(loss.detach())
+
+    def end_public(self, client) -> dict:
+        """Losses and sizes of outputs, batch by batch; what the client keeps goes to its state."""
+        held, client.held = client.held, {}
+        mean = float(torch.stack(held["losses"]).mean()) if held["losses"] else None
+        client.state.setdefault("public_loss", []).append(mean)
+        if self.public_optimizer == "adam-kept":
+            client.state["public_optimizer"] = held["optimizer"].state_dict()
+        return {"losses": held["losses"], "sizes": held["sizes"]}
 
     def forward(self, client, x: Tensor):
         """What the client computes on public images x; default its logits [batch, classes]."""
@@ -105,7 +119,7 @@ class PublicMethod(Method):
         """Scalar loss of one public batch; None means no step."""
         raise NotImplementedError
 
-    def _optimizer(self, fed, client) -> torch.optim.Optimizer:
+    def _optimizer(self, client) -> torch.optim.Optimizer:
         weights = [p for p in client.model.parameters() if p.requires_grad]
         if self.public_optimizer == "sgd":
             return torch.optim.SGD(weights, lr=self.public_lr)
@@ -114,7 +128,7 @@ class PublicMethod(Method):
             optimizer.load_state_dict(client.state["public_optimizer"])
         return optimizer
 
-    def _require_numbers(self, fed, clients, losses: dict, sizes: dict) -> None:
+    def _require_numbers(self, fed, clients, told: list[dict]) -> None:
         """Raise `TrainingError` for the client that spoiled the public phase, if one did.
 
         Everybody hears the logits of all in the same batch, so that one client's make all losses
@@ -122,14 +136,15 @@ class PublicMethod(Method):
         largest outputs in that batch.
         """
         first = {}
-        for c in clients:
-            values = torch.stack(losses[c.id]).reshape(-1).tolist() if losses[c.id] else []
+        for c, own in zip(clients, told, strict=True):
+            values = torch.stack(own["losses"]).reshape(-1).tolist() if own["losses"] else []
             wrong = [k for k, value in enumerate(values) if not math.isfinite(value)]
             if wrong:
                 first[c] = wrong[0], values[wrong[0]]
         if first:
             batch = min(k for k, _ in first.values())
-            size = {c: float(sizes[c.id][batch]) for c, (k, _) in first.items() if k == batch}
+            sizes = dict(zip(clients, told, strict=True))
+            size = {c: float(sizes[c]["sizes"][batch]) for c, (k, _) in first.items() if k == batch}
             client = max(size, key=lambda c: math.inf if math.isnan(size[c]) else size[c])
             error = TrainingError(
                 f"the public loss of client {client.id} is {first[client][1]}",
@@ -137,13 +152,6 @@ class PublicMethod(Method):
             )  # fmt: skip
             error.client = client
             raise error
-
-    def _note(self, client, optimizer, losses: list[Tensor]) -> None:
-        """Keep the round's mean public loss, and the optimizer's memory where asked for."""
-        mean = float(torch.stack(losses).mean()) if losses else None
-        client.state.setdefault("public_loss", []).append(mean)
-        if self.public_optimizer == "adam-kept":
-            client.state["public_optimizer"] = optimizer.state_dict()
 
     def _average(self, fed, clients) -> None:
         uploads = [fed.channel.up(c, "weights", c.model.state_dict()) for c in clients]
