@@ -164,8 +164,8 @@ def make_exercises(options) -> int:
 
 
 def rehearse_all(options) -> int:
+    from .engine.workers import device_of
     from .experiments.rehearsal import rehearse, table
-    from .settings import device_of
 
     try:
         overrides = json.loads(options.overrides or "{}")
@@ -196,8 +196,8 @@ def work_queue(options) -> int:
 
 def _work_queue(options) -> int:
     from .datasets import cache
+    from .engine.workers import device_of
     from .experiments import manifest, packing, worker
-    from .settings import device_of
 
     if options.out and options.what != "pack":
         raise SettingError(f"{options.out} is one name too many", where=f"queue {options.what}",

@@ -30,12 +30,13 @@ from .. import __version__, methods, rounds, scenarios
 from ..engine.checkpoints import Checkpoints
 from ..engine.counting import Work
 from ..engine.files import ROOT, damaged, load_json, save_json, shown
+from ..engine.workers import device_of
 from ..errors import SettingError, StorageError, choose
 from ..federation import Federation
 from ..measures import inter, intra
 from ..notebook.check import CheckError, check
 from ..papers.verdicts import Claims, claims_of, published_table, verdict, verdicts_in
-from ..settings import Settings, device_of
+from ..settings import Settings
 from . import stale
 from .commits import commit, git_commit, require_committed
 from .recipes import Recipe, scenario_options_of

@@ -21,11 +21,11 @@ import torch
 import torchvision
 
 from .. import __version__, figures, methods, scenarios
+from ..engine.workers import device_of
 from ..errors import SettingError, choose
 from ..experiments import commits, recipes, stale
 from ..experiments import results as evidence
 from ..federation import Federation
-from ..settings import device_of
 
 NAMES = ("profile", "scenario", "seeds", "methods", "device", "overrides")
 AS_JSON = {"seeds": '-p seeds "[0, 1, 2]"', "methods": """-p methods '["solo", "fedavg"]'""",

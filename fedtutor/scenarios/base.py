@@ -21,9 +21,9 @@ import torch
 
 from ..channel import SERVER
 from ..datasets import bundled
+from ..engine.kinds import is_a, is_known, words_of
 from ..errors import DataError, SettingError, choose, strict
 from ..images import Images
-from ..kinds import is_a, is_known, words_of
 from .partitions import balanced_order, deal, dirichlet_partition, iid_partition, split_words, whole
 
 __all__ = [
