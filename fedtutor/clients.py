@@ -35,15 +35,18 @@ class Client(Server):
         super().__init__()
         self.id, self.domain, self.data, self.seed = id, domain, data, seed
         self.private, self.network = data, ""  # name of its network, see `models.MODELS`
-        if place is not None:
-            self.settings, self.scenario = place.settings, place.scenario
-            self.device, self.artifacts = place.device, place.artifacts
+        self.place = place
         self.optimizer = None
         self.held: dict = {}  # between two requests of one exchange, such as a graph; see `fed.ask`
         self.once: Once | None = None  # while it trains for several epochs
         self.steps = 0  # optimizer steps so far
         self.round_ = 0
         self._generators: dict[str, torch.Generator] = {}
+
+    settings = property(lambda self: self.place.settings)
+    scenario = property(lambda self: self.place.scenario)
+    device = property(lambda self: self.place.device)
+    artifacts = property(lambda self: self.place.artifacts)
 
     def generator(self, purpose: str, device="cpu") -> torch.Generator:
         """This client's random numbers for `purpose` in this round."""
