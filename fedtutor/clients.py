@@ -6,6 +6,7 @@ from functools import partial
 import torch
 
 from . import models
+from .engine.once import Once
 from .errors import SettingError
 from .randomness import generator
 
@@ -22,33 +23,6 @@ class Server:
         return self.models["model"]
 
 
-class Once:
-    """What stays the same while a client trains: computed for all its images, in one pass.
-
-    `parts()` yields all of them, as networks see them; `index` are those of the batch `x`.
-    """
-
-    def __init__(self, parts: Callable):
-        self.parts, self.index, self.x = parts, None, None
-        self._values: dict[tuple, torch.Tensor] = {}
-        self._codes: dict[tuple, object] = {}  # of what was asked: a slip in `key` is noticed
-
-    def __call__(self, key: tuple, compute: partial, x: torch.Tensor) -> torch.Tensor:
-        """compute(x), row by row, for the batch that the client trains on now.
-
-        What has one `key` is one thing: `compute` is asked the first time only.
-        """
-        code = getattr(compute.func, "__code__", None)
-        if self._codes.setdefault(key, code) is not code:
-            raise SettingError(
-                f"two different computations are called {key[1]!r}",
-                where=f"client.fixed({key[0]!r}, ...)", do="give each a name of its own",
-            )  # fmt: skip
-        if key not in self._values:
-            self._values[key] = torch.cat([compute(part) for part in self.parts()])
-        return self._values[key][self.index]
-
-
 class Client(Server):
     """One participant: `data`, networks, an optimizer, random numbers of its own.
 
@@ -61,15 +35,18 @@ class Client(Server):
         super().__init__()
         self.id, self.domain, self.data, self.seed = id, domain, data, seed
         self.private, self.network = data, ""  # name of its network, see `models.MODELS`
-        if place is not None:
-            self.settings, self.scenario = place.settings, place.scenario
-            self.device, self.artifacts = place.device, place.artifacts
+        self.place = place
         self.optimizer = None
         self.held: dict = {}  # between two requests of one exchange, such as a graph; see `fed.ask`
         self.once: Once | None = None  # while it trains for several epochs
         self.steps = 0  # optimizer steps so far
         self.round_ = 0
         self._generators: dict[str, torch.Generator] = {}
+
+    settings = property(lambda self: self.place.settings)
+    scenario = property(lambda self: self.place.scenario)
+    device = property(lambda self: self.place.device)
+    artifacts = property(lambda self: self.place.artifacts)
 
     def generator(self, purpose: str, device="cpu") -> torch.Generator:
         """This client's random numbers for `purpose` in this round."""

@@ -22,18 +22,13 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 
-import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from . import losses
 from .engine.artifacts import artifact
-from .engine.files import save_tensors, write_atomically
 from .errors import DataError, SettingError, TrainingError, choose
 from .images import Images
 from .models.layers import initialize
@@ -401,33 +396,6 @@ def virtual_images(fed) -> dict[str, VirtualImages]:
             do="set virtual_ipc to at least 1, and run it",
         )  # fmt: skip
     return found
-
-
-def export(fed, folder) -> dict[str, VirtualImages]:
-    """Write all virtual images to `folder`, and return them.
-
-    `virtual.pt` (read it with `storage.load_tensors`): owner -> {"x", "y", "source"}, the tensors
-    unrounded. `<owner>.png`: one row per class, rounded and cut off at 0 and 255.
-    """
-    found = virtual_images(fed)
-    save_tensors(Path(folder) / "virtual.pt", {name: v.state() for name, v in found.items()})
-    for name, v in found.items():
-        save = partial(sheet(v).save, format="PNG")
-        write_atomically(Path(folder) / f"{name}.png", save)
-    return found
-
-
-def sheet(virtual: VirtualImages, *, gap: int = 2) -> Image.Image:
-    """All images on a white page, one row per class."""
-    x, y = virtual.images().x.cpu().numpy(), virtual.y.cpu().numpy()
-    rows = [x[y == label] for label in np.unique(y)]
-    high, wide = x.shape[2] + gap, x.shape[3] + gap
-    page = np.full((len(rows) * high + gap, max(map(len, rows)) * wide + gap, 3), 255, np.uint8)
-    for i, row in enumerate(rows):
-        for j, image in enumerate(row):
-            top, left = gap + i * high, gap + j * wide
-            page[top : top + x.shape[2], left : left + x.shape[3]] = image.transpose(1, 2, 0)
-    return Image.fromarray(page)
 
 
 def _owned(images, num_classes: int) -> Tensor:

@@ -14,10 +14,10 @@ from .engine import artifacts, checks
 from .engine.asking import plain, require_named
 from .engine.batches import cut
 from .engine.checkpoints import folder_to_write
-from .engine.workers import Workers
+from .engine.workers import Workers, device_of
 from .errors import FAILURES, DataError, whole
 from .randomness import generator
-from .settings import Settings, device_of
+from .settings import Settings
 
 
 class Federation:

@@ -6,8 +6,8 @@ from functools import cached_property
 
 import torch
 
+from .engine.workers import device_of
 from .errors import DataError, strict, whole
-from .settings import device_of
 
 NO_LABEL = -1  # label of public images: nobody may learn from it, and a loss that tries fails
 

@@ -5,9 +5,7 @@ test set j that client i's model gets right. The column of a client's own domain
 intra-domain accuracy (FCCL+ Eq. 21), the mean of the others its inter-domain accuracy (Eq. 22).
 """
 
-import statistics
 from collections.abc import Callable, Sequence
-from math import floor, log10
 
 import torch
 
@@ -142,22 +140,3 @@ def class_distance(h: torch.Tensor, y: torch.Tensor, g: torch.Tensor, y_other: t
                            do="give two sets that share a class")  # fmt: skip
     found = [mmd(h[y == c], g[y_other == c], bandwidth=bandwidth) for c in both]
     return sum(found) / len(found)
-
-
-def spread(values: Sequence[float], digits: int | None = 2, *, signed: bool = False) -> str:
-    """Like `87.3 ± 1.2`: mean and standard deviation over seeds (divisor n - 1); "-" for none.
-
-    One value has no deviation. With `digits` None there are as many as the deviation allows.
-    """
-    values = [float(value) for value in values]
-    if not values:
-        return "-"
-    mean, sd, plus = statistics.fmean(values), None, "+" if signed else ""
-    if len(values) > 1:
-        sd = statistics.stdev(values)
-    if digits is None and not sd:
-        whole = mean == round(mean) and abs(mean) < 1e12
-        return f"{mean:{plus}{',.0f' if whole else '.4g'}}" + " ± 0" * (sd is not None)
-    if digits is None:
-        digits = min(9, max(0, 1 - floor(log10(sd))))
-    return f"{mean:{plus},.{digits}f}" + ("" if sd is None else f" ± {sd:,.{digits}f}")

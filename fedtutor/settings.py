@@ -4,13 +4,10 @@ Recipes (`recipes.py`) fill it from `data/recipes/*.toml`; `rounds.py` reads it.
 parameters (mu, tau, ...) are fields of the method, not of this record.
 """
 
-import re
 from dataclasses import dataclass, field, fields
 
-import torch
-
+from .engine.kinds import is_a, words_of
 from .errors import SettingError, choose, strict
-from .kinds import is_a, words_of
 
 VIRTUAL_INITS = ("noise", "statistics", "statistics_code", "real")  # see `distillation.initial`
 VIRTUAL_AUGMENT = ("none", "siamese")  # see `distillation.siamese`
@@ -108,23 +105,3 @@ def moment_of(given) -> str:
     known = (*MOMENTS, *(m + IN_BRACKETS for m in MOMENTS if m != "local_epoch"))
     choose(spelled, known, kind="moment in 'observe'", where="settings")
     return spelled.replace(IN_BRACKETS, LAST)
-
-
-def device_of(value) -> str:
-    """The device that `value` names; "auto" takes a GPU if there is one. Raises `SettingError`."""
-    if isinstance(value, torch.device):
-        value = str(value)
-    if isinstance(value, str) and value == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    kind = value.split(":")[0] if isinstance(value, str) else value
-    choose(kind, ("cpu", "cuda"), kind="device", where="device (or 'auto')")
-    if kind == "cpu":
-        choose(value, ("cpu", "cpu:0"), kind="device", where="device (or 'auto')")
-    count = torch.cuda.device_count()
-    if kind == "cuda" and not (re.fullmatch(r"cuda(:\d+)?", value) and
-                               int(value.partition(":")[2] or 0) < count):  # fmt: skip
-        raise SettingError(
-            f"device {value!r} is not there: torch sees {count} CUDA devices",
-            where="device", do='use "auto" or "cpu"',
-        )  # fmt: skip
-    return value

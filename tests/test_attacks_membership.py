@@ -85,7 +85,8 @@ def test_golden_likelihood_ratios(name, options):
     scores = attacks.lira(target, shadow, keep, **options)
     close(-scores, g[f"{name}_prediction"])
     close(attacks.auc(scores, member), g[f"{name}_auc"])
-    close(attacks.balanced_accuracy(scores, member), g[f"{name}_acc"])
+    false, true = attacks.roc(scores, member)
+    close((true + 1 - false).max() / 2, g[f"{name}_acc"])  # what that code calls accuracy
 
 
 def test_golden_one_threshold_for_all():
@@ -175,7 +176,6 @@ def test_area_and_rates_by_hand():
     assert attacks.auc(scores, member) == (1 + 1 + 0.5 + 1) / 4
     false, true = attacks.roc(scores, member)
     assert false.tolist() == [0, 0, 0.5, 1] and true.tolist() == [0, 0.5, 1, 1]
-    assert attacks.balanced_accuracy(scores, member) == 0.75
 
 
 def test_found_at_one_percent():

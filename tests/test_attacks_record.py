@@ -117,19 +117,6 @@ def test_one_step_is_the_learning_rate_times_the_gradient():
         assert torch.allclose(way, fed.settings.lr * slope, atol=1e-7)
 
 
-def test_running_statistics_give_the_batch_away():
-    """Batch norm sends the mean and variance of what it saw, exactly, with the weights."""
-    fed = one_step("noisy")
-    client = fed.clients[0]
-    before, after = attacks.before_and_after(fed.channel.messages, client=client.id, round_=1)
-    seen = attacks.batch_statistics(before, after)
-    x = fed.scenario.normalize(client.data.x).flatten(1)
-    assert torch.allclose(seen["body.1.running_mean"], x.mean(0), atol=1e-5)
-    assert torch.allclose(seen["body.1.running_var"], x.var(0), atol=1e-5)
-    plain = attacks.before_and_after(one_step().channel.messages, client="domain0", round_=1)
-    assert attacks.batch_statistics(*plain) == {}
-
-
 # ------------------------------------------------------------------------- kept as JSON
 
 

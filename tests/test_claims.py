@@ -12,7 +12,7 @@ from nbval.plugin import get_sanitize_patterns
 
 from fedtutor.engine.files import ROOT
 from fedtutor.errors import SettingError, StorageError
-from fedtutor.papers import Claims, claims_of, printed, published_table, verdict, verdicts
+from fedtutor.papers import Claims, claims_of, printed, published_table, spread, verdict, verdicts
 from fedtutor.papers.printed import PUBLISHED
 from fedtutor.papers.verdicts import FOR_STAND_IN
 
@@ -292,3 +292,13 @@ def test_verdicts_are_counted_from_the_claims_cells(capsys):
 
 def test_every_verdict_has_its_words_for_stand_ins():
     assert {verdict(v, 1) for v in ([1, 1], [-1, -1], [1])} == set(FOR_STAND_IN)
+
+
+@pytest.mark.parametrize("values, options, text", [
+    ([], {}, "-"), ([0.5], {}, "0.50"), ([1, 2], {"digits": 1}, "1.5 ± 0.7"),
+    ([1000, 1002], {"digits": 0}, "1,001 ± 1"), ([1.0, 1.5], {"signed": True}, "+1.25 ± 0.35"),
+    ([2, 2], {"digits": None, "signed": True}, "+2 ± 0"), ([0.12345], {"digits": None}, "0.1235"),
+    ([3.1, 3.2], {"digits": None}, "3.150 ± 0.071"),
+])  # fmt: skip
+def test_a_spread_is_said_in_one_way(values, options, text):
+    assert spread(values, **options) == text

@@ -5,7 +5,6 @@ import os
 from dataclasses import replace
 from statistics import mean, stdev
 
-import numpy as np
 import pytest
 import torch
 from conftest import (
@@ -19,7 +18,6 @@ from conftest import (
     tiny_scenario,
     weights_of,
 )
-from PIL import Image
 from test_losses_fccl import close
 from test_losses_fedlgd import distance_loop, matching_loop
 from test_methods_fccl import Stop, plain, stop_after
@@ -30,16 +28,13 @@ from fedtutor.distillation import (
     VirtualImages,
     class_statistics,
     distilled,
-    export,
     initial,
     match_distributions,
     match_gradients,
     prepare,
-    sheet,
     siamese,
     virtual_images,
 )
-from fedtutor.engine.files import load_tensors
 from fedtutor.errors import DataError, FedtutorError, SettingError, TrainingError
 from fedtutor.images import Images
 from fedtutor.measures import accuracy
@@ -426,29 +421,10 @@ def test_a_resumed_run_has_the_same_bits(stopped, tmp_path):
 # ------------------------------------------------------------------------------- pictures, files
 
 
-def test_export_writes_tensors_and_pictures(tmp_path):
-    fed = played("fedlgd", parameters={"local_steps": 2, "global_steps": 2, "global_ipc": 3},
-                 scenario=skewed(), **ON)  # fmt: skip
-    found = export(fed, tmp_path)
-    names = [c.id for c in fed.clients] + ["server"]
-    assert list(found) == names
-    assert {p.name for p in tmp_path.iterdir()} == {"virtual.pt", *(f"{n}.png" for n in names)}
-    kept = load_tensors(tmp_path / "virtual.pt")
-    for name in names:
-        assert torch.equal(VirtualImages(**kept[name]).x, found[name].x)
-    page = np.asarray(Image.open(tmp_path / "server.png"))
-    assert page.shape == (3 * 6 + 2, 3 * 6 + 2, 3)  # three rows of three 4 x 4 images
-    assert np.asarray(Image.open(tmp_path / f"{names[0]}.png")).shape == (2 * 6 + 2, 2 * 6 + 2, 3)
-
-
 def test_pictures_are_rounded_and_cut_off():
     x = torch.tensor([-40.0, 0.4, 99.6, 300.0]).view(4, 1, 1, 1).expand(-1, 1, 2, 2)
     virtual = VirtualImages(x.contiguous(), torch.tensor([0, 0, 1, 1]))
     assert virtual.images().x[:, 0, 0, 0].tolist() == [0, 0, 100, 255]
-    page = np.asarray(sheet(virtual, gap=1))
-    assert page.shape == (7, 7, 3)
-    assert page[1, 1].tolist() == [0] * 3 and page[4, 4].tolist() == [255] * 3
-    assert page[4, 1].tolist() == [100] * 3 and page[0, 0].tolist() == [255] * 3
 
 
 # -------------------------------------------------------------------------------------- bad input

@@ -22,6 +22,7 @@ from fedtutor.datasets import bundled, sources
 from fedtutor.datasets.arrays import Pixels
 from fedtutor.datasets.sources import Source
 from fedtutor.distillation import VirtualImages
+from fedtutor.engine.workers import device_of
 from fedtutor.errors import DataError, FedtutorError, ModelError, SettingError, TrainingError
 from fedtutor.federation import Federation
 from fedtutor.images import Images
@@ -30,7 +31,7 @@ from fedtutor.methods.fedavg import FedAvg
 from fedtutor.models import layers, networks
 from fedtutor.models.networks import Architecture
 from fedtutor.scenarios.base import ClientData, Scenario, build
-from fedtutor.settings import FIELDS, Settings, device_of
+from fedtutor.settings import FIELDS, Settings
 
 pytestmark = pytest.mark.usefixtures("own_tables")
 

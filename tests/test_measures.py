@@ -18,7 +18,6 @@ from fedtutor.measures import (
     mean_loss,
     mmd,
     neighbors_abroad,
-    spread,
     weight_distance,
 )
 
@@ -115,13 +114,3 @@ def test_distance_of_classes_is_the_mean_of_their_mmds():
     assert class_distance(h, y, h, y, bandwidth=2.0) == 0
     with pytest.raises(SettingError, match="no class in common"):
         class_distance(h, y, other, k + 10, bandwidth=2.0)
-
-
-@pytest.mark.parametrize("values, options, text", [
-    ([], {}, "-"), ([0.5], {}, "0.50"), ([1, 2], {"digits": 1}, "1.5 ± 0.7"),
-    ([1000, 1002], {"digits": 0}, "1,001 ± 1"), ([1.0, 1.5], {"signed": True}, "+1.25 ± 0.35"),
-    ([2, 2], {"digits": None, "signed": True}, "+2 ± 0"), ([0.12345], {"digits": None}, "0.1235"),
-    ([3.1, 3.2], {"digits": None}, "3.150 ± 0.071"),
-])  # fmt: skip
-def test_a_spread_is_said_in_one_way(values, options, text):
-    assert spread(values, **options) == text

@@ -19,6 +19,7 @@ from fedtutor.datasets import bundled
 from fedtutor.distillation import VirtualImages
 from fedtutor.engine.checkpoints import Checkpoints
 from fedtutor.engine.files import ROOT
+from fedtutor.engine.workers import device_of
 from fedtutor.errors import FedtutorError
 from fedtutor.experiments import recipes
 from fedtutor.experiments.run import run_all
@@ -33,7 +34,7 @@ from fedtutor.models.networks import Architecture
 from fedtutor.notebook.start import start
 from fedtutor.scenarios import partitions
 from fedtutor.scenarios.base import ClientData, Scenario, build
-from fedtutor.settings import Settings, device_of
+from fedtutor.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("own_tables")
 

@@ -8,8 +8,9 @@ from conftest import federation, played, weights_of
 from torch import nn
 
 from fedtutor import rounds
-from fedtutor.clients import Client, Once
+from fedtutor.clients import Client
 from fedtutor.engine import batches, optimizers
+from fedtutor.engine.once import Once
 from fedtutor.errors import SettingError
 from fedtutor.methods.fedavg import average
 

@@ -174,7 +174,7 @@ def test_a_killed_process_is_told_from_an_error(here, monkeypatch):
 def test_pretraining_is_done_once_for_all_methods(here, monkeypatch, tmp_path):
     trained, train = [], pretraining._train
     monkeypatch.setattr(
-        pretraining, "_train", lambda fed, c, n: trained.append(c.id) or train(fed, c, n)
+        pretraining, "_train", lambda c, *more: trained.append(c.id) or train(c, *more)
     )
     assert not any(row["error"] for row in here("solo", "fccl"))
     assert trained == ["domain0", "domain1", "domain2"]

@@ -22,7 +22,6 @@ from .inversion import (
 )
 from .membership import (
     auc,
-    balanced_accuracy,
     coins,
     confidence,
     confidences,
@@ -38,7 +37,6 @@ from .membership import (
 )
 from .quality import lpips, lpips_missing, mse, nearest, paired, psnr, qualities, ssim, unit
 from .record import (
-    batch_statistics,
     before_and_after,
     crossed,
     inventory,
@@ -48,7 +46,7 @@ from .record import (
 )
 
 __all__ = [
-    "COSTS", "Reconstruction", "auc", "balanced_accuracy", "batch_statistics", "before_and_after",
+    "COSTS", "Reconstruction", "auc", "before_and_after",
     "coins", "confidence", "confidences", "cosine_cost", "crossed", "gradient", "gradient_norms",
     "imitate", "in_mean", "inventory", "invert", "kernel_attack", "kernel_ratio",
     "labels_from", "layered_cosine_cost", "lira", "local_steps", "lpips", "lpips_missing", "mse",

@@ -288,12 +288,6 @@ def tpr_at(scores, member, fpr: float = 0.01) -> float:
     return float(true[false <= fpr].max())
 
 
-def balanced_accuracy(scores, member) -> float:
-    """(TPR + 1 - FPR) / 2 at the best threshold: what the authors' code calls accuracy."""
-    false, true = roc(scores, member)
-    return float((true + 1 - false).max() / 2)
-
-
 def _checked(scores, member) -> tuple[np.ndarray, np.ndarray]:
     scores = np.asarray(torch.as_tensor(scores).detach().cpu(), dtype=np.float64)
     member = np.asarray(torch.as_tensor(member).cpu()).astype(bool)

@@ -71,16 +71,6 @@ def way_of(network: nn.Module, before: dict, after: dict) -> list[Tensor]:
     return [before[name] - after[name] for name in names]
 
 
-def batch_statistics(before: dict, after: dict, *, momentum: float = 0.1) -> dict[str, Tensor]:
-    """Mean and variance that batch norm saw in a local update of a single step.
-
-    Running statistics are sent with the weights: after = (1 - momentum) before + momentum batch.
-    The variance is that with divisor n - 1 of PyTorch. Empty without batch norm.
-    """
-    return {name: before[name] + (after[name] - before[name]) / momentum
-            for name in before if name.endswith(("running_mean", "running_var"))}  # fmt: skip
-
-
 def inventory(messages: Sequence[Message]) -> list[dict]:
     """direction | name | what it is | bytes, one row per kind of message."""
     require_messages(messages)

@@ -1,1 +1,1 @@
-"""How a run is carried out: optimizers, checkpoints, files, and counting of work."""
+"""How a run is carried out: workers, batches, optimizers, checkpoints, who is left out, files."""

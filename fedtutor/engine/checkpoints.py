@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 
 from ..errors import SettingError, StorageError
-from ..kinds import is_a
 from .files import ROOT, damaged, key_of, load_tensors, save_tensors, shown
+from .kinds import is_a
 from .optimizers import new_optimizer
 
 PLAIN = (torch.Tensor, int, float, str, bool, type(None))

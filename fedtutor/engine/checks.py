@@ -3,8 +3,8 @@
 from torch import Tensor, nn
 
 from ..errors import DataError, ModelError, SettingError, TrainingError
-from ..kinds import is_finite
 from ..settings import Settings
+from .kinds import is_finite
 
 
 def require_parts(scenario, method, settings) -> None:

@@ -1,10 +1,13 @@
 """Who does the work: one thread after the other, or several side by side, with the same bits."""
 
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
 import torch
+
+from ..errors import SettingError, choose
 
 
 class Workers:
@@ -71,3 +74,23 @@ class Workers:
                 return fn(item)
 
         return work
+
+
+def device_of(value) -> str:
+    """The device that `value` names; "auto" takes a GPU if there is one. Raises `SettingError`."""
+    if isinstance(value, torch.device):
+        value = str(value)
+    if isinstance(value, str) and value == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    kind = value.split(":")[0] if isinstance(value, str) else value
+    choose(kind, ("cpu", "cuda"), kind="device", where="device (or 'auto')")
+    if kind == "cpu":
+        choose(value, ("cpu", "cpu:0"), kind="device", where="device (or 'auto')")
+    count = torch.cuda.device_count()
+    if kind == "cuda" and not (re.fullmatch(r"cuda(:\d+)?", value) and
+                               int(value.partition(":")[2] or 0) < count):  # fmt: skip
+        raise SettingError(
+            f"device {value!r} is not there: torch sees {count} CUDA devices",
+            where="device", do='use "auto" or "cpu"',
+        )  # fmt: skip
+    return value

@@ -16,7 +16,7 @@ from statistics import mean
 
 from ..engine.files import ROOT, shown
 from ..errors import SettingError, choose
-from ..measures import spread
+from ..papers import spread
 from . import attack_results, jobs
 from .attack_studies import averages, figure_six, likelihood, many_pictures, memory, papers
 from .commits import require_committed

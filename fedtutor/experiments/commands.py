@@ -70,7 +70,7 @@ def register(jobs) -> None:
 
 
 def rehearse_all(options) -> int:
-    from ..settings import device_of
+    from ..engine.workers import device_of
     from .rehearsal import rehearse, table
 
     try:
@@ -102,7 +102,7 @@ def work_queue(options) -> int:
 
 def _work_queue(options) -> int:
     from ..datasets import cache
-    from ..settings import device_of
+    from ..engine.workers import device_of
     from . import manifest, packing, worker
 
     if options.out and options.what != "pack":

@@ -12,7 +12,8 @@ import pandas as pd
 
 from .. import figures
 from ..errors import choose
-from ..measures import inter, spread
+from ..measures import inter
+from ..papers import spread
 from ..papers.verdicts import HOLDS, verdict
 from .arenas import Entry
 from .results import Result

@@ -16,7 +16,8 @@ import pandas as pd
 from .. import methods
 from ..engine.files import ROOT, damaged, save_json, shown
 from ..errors import SettingError, StorageError
-from ..measures import inter, intra, spread
+from ..measures import inter, intra
+from ..papers import spread
 from ..settings import Settings
 from . import stale, stored
 from .recipes import Recipe, scenario_options_of

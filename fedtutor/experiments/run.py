@@ -11,9 +11,9 @@ import torch
 from .. import methods, rounds, scenarios
 from ..engine.checkpoints import Checkpoints
 from ..engine.counting import Work
+from ..engine.workers import device_of
 from ..errors import SettingError, choose
 from ..federation import Federation
-from ..settings import device_of
 from . import stale
 from .commits import require_committed
 from .environment import made_by, peak_memory

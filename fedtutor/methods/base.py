@@ -13,8 +13,8 @@ from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from inspect import get_annotations, isroutine, signature
 
+from ..engine.kinds import is_finite
 from ..errors import SettingError, choose
-from ..kinds import is_finite
 from ..losses import cross_entropy
 
 METHODS: dict[str, type] = {}

@@ -79,7 +79,7 @@ class FCCL(PublicMethod):
         if not self.code_target:
             return means
         own = fed.ask(clients, self.logits_before, x)
-        changes = [(before - now) / len(z) for before, now in zip(own, z, strict=True)]
+        changes = [(before - now.detach()) / len(z) for before, now in zip(own, z, strict=True)]
         return [mean + change for mean, change in zip(means, changes, strict=True)]
 
     def logits_before(self, client, x):

@@ -21,6 +21,7 @@ import torch
 import torchvision
 
 from .. import __version__, figures, methods, scenarios
+from ..engine.workers import device_of
 from ..errors import SettingError, choose
 from ..experiments import commits, recipes, stale
 from ..experiments import results as kept
@@ -28,7 +29,6 @@ from ..experiments.results import Result
 from ..experiments.run import different
 from ..experiments.run import run as train
 from ..federation import Federation
-from ..settings import device_of
 
 NAMES = ("profile", "scenario", "seeds", "methods", "device", "overrides")
 AS_JSON = {"seeds": '-p seeds "[0, 1, 2]"', "methods": """-p methods '["solo", "fedavg"]'""",

@@ -9,7 +9,7 @@ from .printed import (
     require_table,
     tables,
 )
-from .verdicts import Claims, verdict
+from .verdicts import Claims, spread, verdict
 
 __all__ = [
     "Claims",
@@ -19,6 +19,7 @@ __all__ = [
     "published_table",
     "recomputed",
     "require_table",
+    "spread",
     "tables",
     "verdict",
 ]

@@ -5,18 +5,36 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import floor, isfinite, log10
 
 import pandas as pd
 
 from ..errors import SettingError, choose
-from ..measures import spread
 from .printed import claims, claims_of
 
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 FOR_STAND_IN = {HOLDS: "consistent with", FAILS: "inconsistent with", UNDECIDED: UNDECIDED}
 NOT_TESTABLE = "not testable here"
 LIVE = " (live)"  # behind a verdict that another processor may turn; `tests/nbval.cfg` knows it
+
+
+def spread(values: Sequence[float], digits: int | None = 2, *, signed: bool = False) -> str:
+    """Like `87.3 ± 1.2`: mean and standard deviation over seeds (divisor n - 1); "-" for none.
+
+    One value has no deviation. With `digits` None there are as many as the deviation allows.
+    """
+    values = [float(value) for value in values]
+    if not values:
+        return "-"
+    mean, sd, plus = statistics.fmean(values), None, "+" if signed else ""
+    if len(values) > 1:
+        sd = statistics.stdev(values)
+    if digits is None and not sd:
+        whole = mean == round(mean) and abs(mean) < 1e12
+        return f"{mean:{plus}{',.0f' if whole else '.4g'}}" + " ± 0" * (sd is not None)
+    if digits is None:
+        digits = min(9, max(0, 1 - floor(log10(sd))))
+    return f"{mean:{plus},.{digits}f}" + ("" if sd is None else f" ± {sd:,.{digits}f}")
 
 
 def verdict(values: Sequence[float], claimed: int) -> str:

@@ -23,8 +23,8 @@ from ..engine.files import ROOT, load_json, shown, write_atomically
 from ..errors import SettingError, StorageError
 from ..experiments import manifest, recipes, results
 from ..experiments.manifest import Run
-from ..measures import inter, intra, spread
-from ..papers import verdicts
+from ..measures import inter, intra
+from ..papers import spread, verdicts
 from ..papers.printed import PUBLISHED, tables
 from . import ledger
 from .ledger import not_accuracy, owners

@@ -19,9 +19,9 @@ from inspect import Parameter, signature
 import torch
 
 from ..channel import SERVER
+from ..engine.kinds import is_a, is_known, words_of
 from ..errors import DataError, SettingError, choose, strict
 from ..images import Images
-from ..kinds import is_a, is_known, words_of
 
 
 @strict(DataError)
