@@ -105,7 +105,8 @@ class Events:
 def play(folder, moment: tuple[str, int] | None = None) -> None:
     """The run, in a process of its own that `moment` ends; `counts.json` where nothing does."""
     torch.set_num_threads(1)
-    folder, models.MODELS = Path(folder), {**models.MODELS, **NETWORKS}
+    folder = Path(folder)
+    models.MODELS.update(NETWORKS)
     events, distillation.REST = Events(folder, moment), 2
     events.around_files()
     events.around_steps()
