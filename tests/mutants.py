@@ -130,7 +130,7 @@ def names_it(tree: ast.AST, name: str) -> bool:
 
 
 def calls_check(tree: ast.AST) -> bool:
-    """Whether code calls `check` or `evidence.check`."""
+    """Whether code calls `check`."""
     called = [n.func for n in ast.walk(tree) if isinstance(n, ast.Call)]
     return any(getattr(f, "id", getattr(f, "attr", "")) == "check" for f in called)
 

@@ -1,4 +1,4 @@
-"""The bricks of `models.py`, and the two places where a network meets random numbers.
+"""The bricks of `networks.py`, and the two places where a network meets random numbers.
 
 Weights are drawn once, by `initialize`. Dropout draws in every training step, from a generator
 that `models.use_generator` attaches. Neither touches torch's global generator.
