@@ -51,7 +51,7 @@ def solutions():
     cells = [
         md("# 00 · Solutions"), py("profile = 'quick'", "parameters"),
         md("## Exercises\n\nTwo of them.", "exercise"),
-        py("from fedtutor.exercises import mark", "exercise"), py(SOLVED, "solution"),
+        py("from fedtutor.notebook.exercises import mark", "exercise"), py(SOLVED, "solution"),
         py(CHECK, "check"), md("Twice two is four.", "solution"), py("double(21)"),
     ]  # fmt: skip
     return new_notebook(cells=cells)
@@ -86,7 +86,7 @@ def printed(*cells) -> list[str]:
 def test_a_stub_keeps_questions_and_checks_and_loses_the_solution():
     cells = exercises.stubs(solutions())
     assert sources(cells) == [
-        "## Exercises\n\nTwo of them.", "from fedtutor.exercises import mark", STUBBED, CHECK
+        "## Exercises\n\nTwo of them.", "from fedtutor.notebook.exercises import mark", STUBBED, CHECK
     ]  # fmt: skip
     assert [cell.metadata.tags for cell in cells] == [["exercise"]] * 3 + [["check"]]
 

@@ -15,7 +15,7 @@ from fedtutor.notebook.slider import WIDGET, is_live, slider
 WORDS = "Bars of accuracy, one bar per method; the second method is always higher than the first."
 SETUP = f"""
 from fedtutor import figures
-from fedtutor.sliders import is_live, slider
+from fedtutor.notebook.slider import is_live, slider
 
 def draw(value):
     return figures.bars({{"solo": {{"all": [0.1]}}, "fedavg": {{"all": [value]}}}},
@@ -100,7 +100,7 @@ def test_a_reader_is_there_if_the_request_names_its_cell(metadata, variable, liv
     manager, client = start_new_kernel(kernel_name="python3", cwd=str(ROOT))
     try:
         code = (f"import os; os.environ['TQDM_DISABLE'] = {variable!r}\n"
-                "from fedtutor.sliders import is_live; print(is_live())")  # fmt: skip
+                "from fedtutor.notebook.slider import is_live; print(is_live())")  # fmt: skip
         message = client.session.msg(
             "execute_request", {"code": code, "silent": False}, metadata=metadata
         )
