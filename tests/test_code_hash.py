@@ -313,7 +313,8 @@ def test_methods_networks_and_scenarios_in_a_file_count(monkeypatch):
 
 def test_a_first_hash_is_there_in_half_a_second():
     """Of processor time, in a fresh process; the rest of a run's import is not counted."""
-    text = ("import time; from fedtutor.experiments.code_hash import code_of; began = time.process_time();"
+    text = ("import time; from fedtutor.experiments.code_hash import code_of;"
+            "began = time.process_time();"
             "code_of('fedlgd', ['small_convnet'], 'digits-five-partial');"
             "print(time.process_time() - began)")  # fmt: skip
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)

@@ -86,7 +86,10 @@ def printed(*cells) -> list[str]:
 def test_a_stub_keeps_questions_and_checks_and_loses_the_solution():
     cells = exercises.stubs(solutions())
     assert sources(cells) == [
-        "## Exercises\n\nTwo of them.", "from fedtutor.notebook.exercises import mark", STUBBED, CHECK
+        "## Exercises\n\nTwo of them.",
+        "from fedtutor.notebook.exercises import mark",
+        STUBBED,
+        CHECK
     ]  # fmt: skip
     assert [cell.metadata.tags for cell in cells] == [["exercise"]] * 3 + [["check"]]
 
