@@ -336,6 +336,7 @@ MISTAKES = [
     ("a function as a method", lambda: methods.register("mine")(lambda: 0), "is not a method"),
     ("a class without @dataclass",
      lambda: methods.register("mine")(Undecorated), "no @dataclass of its own"),
+    ("a class under two names", lambda: methods.register("mine")(FedAvg), "'fedavg' already"),
     ("a parameter without a default", lambda: methods.register("mine")(NeedsOne), "no default"),
     ("agregate", lambda: hooked(agregate=lambda s, fed, clients: None), "did you mean 'aggregate'"),
     ("local_los", lambda: hooked(local_los=lambda s, c, x, y: 0), "did you mean 'local_loss'"),

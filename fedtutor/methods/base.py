@@ -89,8 +89,8 @@ def register(name: str):
 
     A later definition under the same name replaces the earlier one, so that a notebook cell can
     be run again; for a method of the suite that is a warning. Raises `SettingError` if the class is
-    no dataclass that extends `Method`, for a hook that is misspelt or takes other arguments, and
-    for a parameter that `make` could not set.
+    no dataclass that extends `Method` or has another name already, for a hook that is misspelt or
+    takes other arguments, and for a parameter that `make` could not set.
     """
     if not (isinstance(name, str) and re.fullmatch(r"[\w+-]+", name) and name != "scenario"):
         raise SettingError(
@@ -110,6 +110,13 @@ def register(name: str):
                 f"the class {cls.__name__} has no @dataclass of its own", where=f"method {name!r}",
                 do=f'write @register("{name}") above @dataclass above class {cls.__name__}',
             )  # fmt: skip
+        other = next((own for own, kept in METHODS.items() if kept is cls and own != name), None)
+        if other is not None:  # a class has one name: it stands in checkpoints and results
+            raise SettingError(
+                f"the class {cls.__name__} is the method {other!r} already",
+                where="register",
+                do=f"extend it: class Mine({cls.__name__})",
+            )
         _check_parameters(cls, name)
         _check_hooks(cls, name)
         before = METHODS.get(name)
