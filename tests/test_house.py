@@ -3,6 +3,7 @@
 import pytest
 from importlinter.cli import lint_imports
 
+import fedtutor
 from fedtutor.engine.files import ROOT
 
 CORE = ("channel", "clients", "errors", "evaluation", "federation", "images", "measures",
@@ -49,3 +50,14 @@ def test_the_list_of_long_files_only_shrinks():
     """Whoever made one shorter writes its new length here, or takes it out."""
     gone = {name for name in LONGER if LENGTHS.get(name, 0) <= 350}
     assert gone == set()
+
+
+def test_the_door_offers_what_it_names_and_nothing_else():
+    taken = {}
+    exec("from fedtutor import *", taken)
+    assert set(fedtutor.__all__) == taken.keys() - {"__builtins__"}
+    assert taken["run"] is fedtutor.rounds.run and taken["Settings"] is fedtutor.settings.Settings
+    with pytest.raises(AttributeError, match="no attribute 'Clients'"):
+        _ = fedtutor.Clients
+    with pytest.raises(ImportError, match="FedAvg"):
+        exec("from fedtutor import FedAvg")
