@@ -4,7 +4,7 @@ x are images [batch, channels, size, size], h = features(x) is [batch, d], logit
 [batch, classes]. The classifier is one linear layer in every network, so h is what the papers
 call feature, representation or embedding. `MODELS` at the end lists the names, where each
 network comes from and the smallest image it takes. Written anew; parameter counts, shapes and
-outputs agree with the authors' code (tests/test_models.py).
+outputs agree with the authors' code (tests/models/test_networks.py).
 """
 
 import re

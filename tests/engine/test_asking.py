@@ -1,0 +1,136 @@
+"""What a method asks of its clients could cross to another process: names and plain values."""
+
+import functools
+import io
+
+import pytest
+import torch
+from conftest import federation
+from methods.test_threads import NAMES, ready, same
+
+from fedtutor import methods
+from fedtutor.engine import asking
+from fedtutor.errors import SettingError
+from fedtutor.methods import Method, make
+from fedtutor.rounds import run
+
+ASKING = {"ewc", "fccl", "fccl+", "fd", "feddf", "fedcsd", "fedlgd", "fedmatch", "fedmd", "fedproc",
+          "fedproto", "kd", "rcfl", "repshare", "rhfl"}  # fmt: skip
+
+
+def crossed(value):
+    """`value` as another process would read it."""
+    file = io.BytesIO()
+    torch.save(value, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+def found(method: Method, name: str):
+    """The function that another process finds under this name."""
+    module, _, own = name.rpartition(":")
+    return getattr(__import__(module, fromlist=[own]) if module else method, own)
+
+
+def remotely(fed) -> set[str]:
+    """From now on whatever `fed.ask` hands over is written and read; returns who is asked."""
+    asked, usual = set(), fed.ask
+
+    def ask(clients, function, *arguments, own=None):
+        name = asking.require_named(fed.method, function)
+        asked.add(name)
+        own = None if own is None else crossed(list(own))
+        called = found(fed.method, crossed(name))
+        return crossed(usual(clients, called, *crossed(list(arguments)), own=own))
+
+    fed.ask = ask
+    return asked
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_question_and_answer_could_cross(name):
+    """Written to bytes and read again, it is the same run, and the same bytes are counted."""
+    parameters = {"pretrain_epochs": 1} if "pretrain_epochs" in methods.parameters(name) else {}
+    here, there = (ready(name, method=make(name, **parameters)) for _ in range(2))
+    asked = remotely(there)
+    run(here)
+    run(there)
+    same(here, there)
+    assert here.history["bytes"] == there.history["bytes"]
+    assert bool(asked - {"fedtutor.methods.shared.pretraining:load_pretrained",
+                         "fedtutor.distillation:replace_data"}) == (name in ASKING)  # fmt: skip
+    assert not any(client.held for client in there.clients)
+
+
+OPTIONS = [
+    ("fccl", {"pretrain_epochs": 1, "code_target": True}),
+    ("kd", {"public_optimizer": "adam-fresh"}),
+    ("kd", {"public_optimizer": "adam-kept"}),
+    ("repshare", {"topology": "peer", "clip": 1.0, "noise": 0.5}),
+    ("repshare", {"first": "networks"}),
+    ("fedlgd", {"target": "gradient", "local_steps": 2, "global_steps": 2, "every": 2}),
+    ("fedcsd", {"prototypes": "local"}),
+]
+
+
+@pytest.mark.parametrize("name, parameters", OPTIONS)
+def test_so_could_those_of_their_options(name, parameters):
+    here, there = (ready(name, method=make(name, **parameters)) for _ in range(2))
+    remotely(there)
+    run(here)
+    run(there)
+    same(here, there)
+
+
+def helper(client, x, own=None):
+    return {"id": client.id, "x": x, "own": own}
+
+
+class Asks(Method):
+    name = "asks"
+
+    def part(self, client, *given):
+        return client.model.classifier.weight * 1, given
+
+
+def test_answers_come_in_order_and_without_gradient():
+    fed = federation(Asks())
+    told = fed.ask(fed.clients, fed.method.part, 3, own=["a", None, {"b": 2.5}])
+    assert [given for _, given in told] == [(3, "a"), (3, None), (3, {"b": 2.5})]
+    assert not any(w.requires_grad for w, _ in told)
+    assert fed.ask(fed.clients[1:2], helper, 1) == [{"id": "domain1", "x": 1, "own": None}]
+    with pytest.raises(ValueError, match="argument 2"):
+        fed.ask(fed.clients, fed.method.part, own=["a"])
+
+
+def test_only_this_process_knows_it():
+    fed, other = federation(Asks()), Asks()
+
+    def closure(client):
+        return client.id
+
+    for function, name in (
+        (lambda client: client.id, "<lambda>"), (closure, "closure"),
+        (functools.partial(helper, x=1), "partial"), (other.part, "part"),
+    ):  # fmt: skip
+        with pytest.raises(SettingError, match=f"cannot be asked for {name}: only") as caught:
+            fed.ask(fed.clients, function)
+        assert "method asks, fed.ask" in str(caught.value) and "self.my_part" in str(caught.value)
+
+
+class Shows(Method):
+    name = "shows"
+
+    def network(self, client):
+        return client.model
+
+
+def test_what_is_not_plain_cannot_leave_a_process():
+    fed = federation(Shows())
+    with pytest.raises(SettingError, match="a Network cannot leave a process") as caught:
+        fed.ask(fed.clients, fed.method.network)
+    assert "network, answer" in str(caught.value) and "client.held" in str(caught.value)
+    with pytest.raises(SettingError, match="a function cannot leave a process"):
+        fed.ask(fed.clients, helper, helper)
+    with pytest.raises(SettingError, match="a set cannot leave a process"):
+        fed.ask(fed.clients, helper, 1, own=[{1}, None, None])

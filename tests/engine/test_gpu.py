@@ -1,0 +1,98 @@
+"""What only a GPU can show; without one these tests are skipped.
+
+A GPU adds in another order than a CPU, so that results are close, not equal.
+"""
+
+import bench_gpu
+import bench_rounds
+import pytest
+import torch
+from conftest import weights_of
+from methods.test_every_method import every_method, ready
+from project.test_bench import small
+
+from fedtutor import rounds
+from fedtutor.methods import METHODS
+
+DEVICE = "cuda"
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+
+
+def assert_close(a: dict, b: dict, *, atol: float = 1e-3) -> None:
+    assert a.keys() == b.keys()
+    for name in a:
+        left, right = a[name].cpu(), b[name].cpu()
+        assert torch.isfinite(left).all(), name
+        assert torch.allclose(left, right, atol=atol), name
+
+
+def tolerance(name: str) -> float:
+    """Adam turns a difference in rounding into one of its steps, as long as the learning rate."""
+    return 20 * getattr(METHODS[name](), "public_lr", 5e-5)
+
+
+@every_method
+def test_the_weights_of_the_cpu(name):
+    """Two rounds of tiny networks, before small differences grow."""
+    if name == "fedlgd":
+        pytest.skip("it draws the networks of its matching on the device")
+    weights = []
+    for device in ("cpu", DEVICE):
+        rounds.run(fed := ready(name, device=device))
+        weights.append(weights_of(fed))
+        assert all(value.device.type == device for value in weights[-1].values())
+    assert_close(*weights, atol=tolerance(name))
+
+
+@every_method
+def test_a_stopped_run_goes_on(name, tmp_path):
+    whole = ready(name, device=DEVICE)
+    rounds.run(whole)
+    first = ready(name, device=DEVICE)
+    rounds.run(first, checkpoint=tmp_path, every=0, progress=lambda numbers: list(numbers)[:1])
+    resumed = ready(name, device=DEVICE)
+    rounds.run(resumed, checkpoint=tmp_path)
+    assert_close(weights_of(whole), weights_of(resumed), atol=tolerance(name))
+
+
+@every_method
+def test_the_host_does_not_wait_between_the_batches_of_an_epoch(name, monkeypatch):
+    """PyTorch itself raises where it would have to."""
+    usual = rounds.loaded
+
+    def watched(*args):
+        for batch in usual(*args):
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                yield batch
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+
+    monkeypatch.setattr(rounds, "loaded", watched)
+    rounds.run(ready(name, device=DEVICE))
+
+
+@pytest.mark.parametrize("idea", ["streams", "captured"])
+@pytest.mark.parametrize("changes", [{}, {"optimizer": "adam", "lr": 1e-3, "momentum": 0.0}],
+                         ids=["sgd", "adam"])  # fmt: skip
+def test_an_idea_trains_the_same_weights(idea, changes):
+    work = small(**{"batch_size": 16, "local_epochs": 2, **changes})
+    theirs = getattr(bench_gpu, idea)(work, DEVICE, 2)
+    ours = bench_rounds.ours(work, DEVICE, 1)
+    for _ in range(2):
+        theirs()
+        ours()
+    expected = ours.fed.server.model.state_dict()
+    atol = 1e-4 if not changes else 10 * changes["lr"]  # Adam: see `tolerance`
+    assert_close(theirs.fed.server.model.state_dict(), expected, atol=atol)
+
+
+def test_streams_lose_no_memory_to_each_other():
+    """Many short rounds, one after the other: a tensor used too early would show."""
+    work = small(batch_size=4)
+    theirs, ours = bench_gpu.streams(work, DEVICE, 3), bench_rounds.ours(work, DEVICE, 1)
+    for _ in range(10):
+        theirs()
+        ours()
+    expected = ours.fed.server.model.state_dict()
+    assert_close(theirs.fed.server.model.state_dict(), expected, atol=1e-2)

@@ -1,0 +1,167 @@
+"""Committed results: every file can be read, and still is what its recipe says today."""
+
+import json
+import re
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from experiments.test_evidence import made, recipe
+
+from fedtutor import scenarios
+from fedtutor.__main__ import main
+from fedtutor.errors import FedtutorError, StorageError
+from fedtutor.experiments import recipes, results, stale, stored
+from fedtutor.experiments.results import RESULTS, load_all, load_result, recorded, result_path
+
+FOLDERS = sorted({path.parent.relative_to(RESULTS) for path in stored.entries(RESULTS)}, key=str)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=str)
+def test_committed_results_are_those_of_their_recipe(folder: Path):
+    there = {p: r for p, r in load_all(RESULTS).items() if p.parent == RESULTS / folder}
+    assert there
+    for path, r in there.items():
+        assert not isinstance(r, StorageError), r
+        asked = recipes.load(
+            r.recipe, profile=r.profile, scenario=r.scenario["name"], overrides=r.overrides
+        )
+        assert result_path(asked, r.method, r.seed) == path
+        assert recorded(asked, r.method, r.seed, warn=False) == r, f"{path.stem}: run it again"
+
+
+def test_every_folder_of_results_has_its_row():
+    readme = (results.RESULTS / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(.+?)` \| .+ \|$", readme, flags=re.MULTILINE)
+    assert sorted(rows) == sorted(folder.as_posix() for folder in FOLDERS)
+
+
+def test_data_of_committed_results_are_those_of_today():
+    """Where the data are at hand, their fingerprint is the recorded one."""
+    seen = {}
+    for r in load_all(RESULTS).values():
+        key = (r.scenario["name"], str(r.scenario["options"]))
+        if key not in seen:
+            try:
+                built = scenarios.build(r.scenario["name"], **r.scenario["options"])
+            except FedtutorError:
+                seen[key] = None  # absent here
+                continue
+            seen[key] = built.fingerprint
+        assert seen[key] in (None, r.scenario["fingerprint"]), r.scenario
+    assert any(seen.values()) or not FOLDERS
+
+
+# --- folded
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """Two folders of committed results."""
+    for folder in FOLDERS[:1] + FOLDERS[-1:]:
+        files = sorted((RESULTS / folder).glob("*.json"))[:30]
+        (tmp_path / folder).mkdir(parents=True)
+        for file in files:
+            shutil.copy(file, tmp_path / folder)
+    return tmp_path
+
+
+def rounded(r):
+    return stored.rounded(asdict(r))
+
+
+def test_folding_keeps_every_number_but_the_far_digits_of_a_loss(copy):
+    before, told = load_all(copy), stale.states(copy)
+    assert results.fold(copy) == (len(before), []) and not list(copy.rglob("*.json"))
+    after = load_all(copy)
+    assert list(after) == list(before) and len(list(copy.rglob("*.jsonl"))) == 2
+    for path, old in before.items():
+        new = after[path]
+        assert asdict(new) == rounded(old) == rounded(new)
+        assert new.history["accuracy"] == old.history["accuracy"] and new.headline == old.headline
+        for one, other in zip(new.history["loss"], old.history["loss"], strict=True):
+            assert one["values"] == pytest.approx(other["values"], abs=5e-7)
+    assert stale.states(copy).equals(told)
+
+
+def test_folding_again_changes_no_byte_and_the_order_comes_from_the_content(copy):
+    results.fold(copy)
+    texts = {file: file.read_text() for file in copy.rglob("*.jsonl")}
+    assert results.fold(copy) == (0, [])
+    assert {file: file.read_text() for file in copy.rglob("*.jsonl")} == texts
+    for file, text in texts.items():
+        runs = [json.loads(line)["run"] for line in text.splitlines()]
+        assert runs == sorted(runs) and text.endswith("\n") and '": ' not in text
+        for name in reversed(runs):  # unfolded, and folded one by one from the other end
+            r = load_result(file.with_suffix("") / f"{name}.json")
+            results.save_result(r, copy / "again" / file.parent.relative_to(copy)
+                                / file.stem / f"{name}.json")  # fmt: skip
+            results.fold(copy / "again")
+        assert (copy / "again" / file.relative_to(copy)).read_text() == text
+
+
+def test_a_run_of_its_own_wins_over_its_line_until_it_is_folded_too(tmp_path):
+    first = made(given=recipe())
+    path = result_path(recipe(), "fedavg", 0, folder=tmp_path)
+    results.save_result(first, path)
+    results.save_result(made(given=recipe(), seed=1), path.with_name("fedavg-seed1.json"))
+    results.fold(tmp_path)
+    assert not path.exists() and load_result(path) == first
+    assert recorded(recipe(), "fedavg", 0, folder=tmp_path) == first
+    assert recorded(recipe(), "fedavg", 2, folder=tmp_path) is None
+    newer = replace(first, totals={**first.totals, "seconds": 99.0})
+    results.save_result(newer, path)
+    assert load_result(path) == newer and len(load_all(tmp_path)) == 2
+    assert results.fold(tmp_path) == (1, []) and load_result(path) == newer
+    assert len(load_all(tmp_path)) == 2
+
+
+def test_what_is_no_result_or_lies_elsewhere_stays_and_is_named(tmp_path, capsys):
+    path = result_path(recipe(), "fedavg", 0, folder=tmp_path)
+    results.save_result(made(given=recipe()), path)
+    text = path.read_text()
+    path.with_name("fedavg-seed1.json").write_text(text)
+    path.with_name("fedavg-seed2.json").write_text(text[:300])
+    assert main(["fold", str(tmp_path)]) == 1
+    said = capsys.readouterr().out
+    assert "fedavg-seed1.json: it belongs to start/quick/digits-mini/fedavg-seed0.json" in said
+    assert "fedavg-seed2.json is damaged" in said and "1 runs folded" in said
+    left = sorted(file.name for file in path.parent.iterdir())
+    assert left == ["fedavg-seed1.json", "fedavg-seed2.json"] and load_result(path)
+    assert main(["fold", str(tmp_path / "nowhere")]) == 1
+    assert "no folder nowhere" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("spoil, hint", [
+    (lambda line: line[:-9], "line 2 is damaged"),
+    (lambda line: line.replace('"run":', '"ran":'), "does not say which run"),
+    (lambda line: line.replace("seed1", "seed0"), "there twice"),
+    (lambda line: line.replace('"format":1', '"format":9'), "has format 9"),
+    (lambda line: re.sub(r'"seconds":[0-9.]+', '"seconds":NaN', line), "NaN is no number"),
+])  # fmt: skip
+def test_a_broken_line_is_named_and_hides_no_other(spoil, hint, tmp_path):
+    path = result_path(recipe(), "fedavg", 0, folder=tmp_path)
+    for seed in range(3):
+        results.save_result(made(given=recipe(), seed=seed),
+                            path.with_name(f"fedavg-seed{seed}.json"))  # fmt: skip
+    results.fold(tmp_path)
+    file = stored.folded(path)
+    lines = file.read_text().splitlines()
+    lines[1] = spoil(lines[1])
+    file.write_text("\n".join(lines) + "\n")
+    found = load_all(tmp_path)
+    (error,) = [r for r in found.values() if isinstance(r, StorageError)]
+    assert hint in str(error) and len(found) == 3
+    assert load_result(path).seed == 0 and len(stale.states(tmp_path)) >= 2
+
+
+def test_a_file_that_changes_is_read_again(tmp_path):
+    path = result_path(recipe(), "fedavg", 0, folder=tmp_path)
+    results.save_result(made(given=recipe()), path)
+    assert load_result(path) is load_result(path)
+    results.save_result(replace(made(given=recipe()), paper="another"), path)
+    assert load_result(path).paper == "another"
+    path.unlink()
+    with pytest.raises(StorageError, match="is not there"):
+        load_result(path)

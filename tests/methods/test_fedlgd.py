@@ -1,0 +1,487 @@
+"""FedLGD and VHL: Algorithm 1 round by round, options, limits, bytes, stops."""
+
+import math
+
+import pytest
+import torch
+from conftest import (
+    assert_same_bits,
+    by_hand,
+    federation,
+    played,
+    skewed,
+    tiny_scenario,
+    weights_of,
+)
+from core.test_rounds import NoGlobalRandomness
+from losses.test_fccl import close, cross_entropy_loop
+from losses.test_fedlgd import contrast_loop, mmd_loop, unit
+from methods.test_fccl import Stop, plain, stop_after
+
+from fedtutor import losses, rounds
+from fedtutor.channel import size
+from fedtutor.distillation import (
+    VirtualImages,
+    class_statistics,
+    match_distributions,
+    match_gradients,
+    virtual_images,
+)
+from fedtutor.engine.counting import Work
+from fedtutor.errors import SettingError
+from fedtutor.methods import make
+from fedtutor.methods.fedlgd import client_passes
+from fedtutor.methods.vhl import noise_images
+from fedtutor.randomness import generator
+
+ON = {"virtual_ipc": 2, "virtual_steps": 3}
+SHORT = {"every": 2, "selected": 2, "local_steps": 3, "global_steps": 3, "global_ipc": 2}
+CODE = {**SHORT, "reading": "code", "selected_data": "both", "distance": "code",
+        "global_init": "statistics", "refine_first": False, "weighting": "uniform"}  # fmt: skip
+VARIANTS = [SHORT, CODE, {**SHORT, "target": "gradient"}, {**SHORT, "regularizer": "mmd"}]
+
+
+def at_round(fed, last: int):
+    """Play rounds 1 to `last`."""
+    fed.begin()
+    for number in range(1, last + 1):
+        rounds.play_round(fed, number)
+    return fed
+
+
+def lgd(parameters=None, **options):
+    given = {**SHORT, **(parameters or {})}
+    return federation("fedlgd", parameters=given, **{"models": ["hidden"], **ON, **options})
+
+
+def pixels_of(holder) -> torch.Tensor:
+    return holder.state["virtual"]["x"]
+
+
+# ------------------------------------------------------------------------- which rounds, which data
+
+
+def test_selected_rounds_are_those_of_the_paper():
+    """tau = {0, 5, ..., 45} where rounds count from 0: ten rounds, of which ours are one later."""
+    method = make("fedlgd")
+    assert [t for t in range(1, 101) if method.is_selected(t)] == list(range(1, 51, 5))
+    code = make("fedlgd", selected=11)
+    assert [t - 1 for t in range(1, 101) if code.is_selected(t)] == list(range(0, 51, 5))
+    assert not any(make("fedlgd", selected=0).is_selected(t) for t in range(1, 20))
+
+
+def test_selected_rounds_move_virtual_images_and_others_do_not():
+    fed = lgd()
+    fed.begin()
+    for number in range(1, 7):
+        before = [pixels_of(h).clone() for h in (*fed.clients, fed.server)]
+        rounds.play_round(fed, number)
+        moved = [not torch.equal(a, pixels_of(h))
+                 for a, h in zip(before, (*fed.clients, fed.server), strict=True)]  # fmt: skip
+        assert moved == [number in (1, 3)] * 4
+
+
+def test_clients_train_on_their_own_images_and_in_other_rounds_on_the_servers_too():
+    for data, first in (("local", 6), ("both", 12)):
+        fed = at_round(lgd({"selected_data": data}), 1)
+        counts = [len(fed.method.local_data(c)) for c in fed.clients]
+        assert counts == [first] * 3
+        rounds.play_round(fed, 2)
+        for client in fed.clients:
+            held = fed.method.local_data(client)
+            assert held.y.tolist() == [0, 0, 1, 1, 2, 2] * 2
+            assert torch.equal(held.x[6:], fed.server.state["virtual"]["x"])
+
+
+def test_a_class_that_a_client_lacks_comes_with_the_anchors_only():
+    fed = at_round(lgd(scenario=skewed()), 2)
+    assert fed.clients[0].state["virtual"]["y"].tolist() == [0, 0, 1, 1]
+    assert sorted(fed.method.local_data(fed.clients[0]).y.unique().tolist()) == [0, 1, 2]
+    assert fed.server.state["virtual"]["y"].tolist() == [0, 0, 1, 1, 2, 2]
+
+
+# -------------------------------------------------------------------------------- the distillations
+
+
+def test_refinement_matches_features_of_the_network_that_arrived():
+    fed = lgd({"local_steps": 4})
+    fed.begin()
+    client, network = fed.clients[1], fed.make()
+    network.load_state_dict(fed.server.model.state_dict())
+    virtual = VirtualImages(**client.state["virtual"])
+    expected = match_distributions(
+        fed.scenario.inputs(virtual.x), virtual.y, client.private, fed.scenario, network, steps=4,
+        numbers=lambda *_: generator(0),
+    )  # fmt: skip
+    rounds.play_round(fed, 1)
+    close(pixels_of(client), fed.scenario.pixels(expected["x"]), 1e-4)
+    assert len(client.state["matching"]) == 4
+
+
+def test_round_1_can_leave_the_images_of_the_first_distillation():
+    fed = at_round(lgd({"refine_first": False}), 1)
+    assert all(torch.equal(pixels_of(c), c.data.x) for c in fed.clients)
+    rounds.play_round(fed, 2)
+    rounds.play_round(fed, 3)
+    assert not any(torch.equal(pixels_of(c), c.data.x) for c in fed.clients)
+
+
+@pytest.mark.parametrize("weighting", ["samples", "uniform"])
+@pytest.mark.parametrize("target", ["update", "gradient"])
+def test_the_server_matches_what_the_clients_did(target, weighting):
+    fed = lgd({"target": target, "weighting": weighting}, scenario=skewed())
+    fed.begin()
+    before, start = fed.make(), VirtualImages(**fed.server.state["virtual"])
+    before.load_state_dict(fed.server.model.state_dict())
+    rounds.play_round(fed, 1)
+    if target == "update":
+        pull = [
+            a.detach() - b.detach()
+            for a, b in zip(before.parameters(), fed.server.model.parameters(), strict=True)
+        ]
+    else:
+        parts, shares = [], []
+        for client in fed.clients:
+            own = VirtualImages(**client.state["virtual"])
+            loss = losses.cross_entropy(before(fed.scenario.inputs(own.x)), own.y)
+            parts.append(torch.autograd.grad(loss, list(before.parameters())))
+            shares.append(len(own) if weighting == "samples" else 1)
+        assert shares == ([4, 6, 6] if weighting == "samples" else [1, 1, 1])
+        pull = [sum(s * g for s, g in zip(shares, each, strict=True)) / sum(shares)
+                for each in zip(*parts, strict=True)]  # fmt: skip
+    expected = match_gradients(fed.scenario.inputs(start.x), start.y, before, pull, steps=3)
+    close(pixels_of(fed.server), fed.scenario.pixels(expected["x"]), 1e-2)
+    close(fed.server.state["matching"], expected["losses"], 1e-4)
+    assert expected["losses"][-1] < expected["losses"][0]
+
+
+def test_the_server_can_begin_with_the_clients_statistics():
+    fed = lgd({"global_init": "statistics", "global_ipc": 500}, scenario=skewed())
+    fed.begin()
+    own = [class_statistics(c.private, fed.scenario) for c in fed.clients]
+    for c in range(3):
+        owners = [s for s in own if s["owned"][c]]
+        mean = sum(float(s["mean"][c]) for s in owners) / len(owners)
+        found = pixels_of(fed.server)[fed.server.state["virtual"]["y"] == c]
+        assert float(found.mean()) == pytest.approx(mean, abs=1.5)
+    rows = [row for row in fed.channel.table() if row["name"] == "class statistics"]
+    assert rows[0]["bytes"] == 3 * (3 * 4 + 3 * 4 + 3)  # mean, std, owned of three classes
+
+
+# ----------------------------------------------------------------------------------- the local loss
+
+
+def begun(number: int, parameters, **options):
+    """A round of which the local part comes next."""
+    fed = at_round(lgd(parameters, **options), number - 1)
+    fed.begin_round(number)
+    fed.method.collaborate(fed, fed.clients)
+    return fed
+
+
+def unselected(parameters, **options):
+    """Round 2 has begun: the clients hold the server's images."""
+    return begun(2, parameters, **options)
+
+
+@pytest.mark.parametrize("parameters", [
+    {"reading": "paper"}, {"reading": "literal", "tau": 0.5}, {"reading": "code"},
+    {"regularizer": "mmd"},
+])  # fmt: skip
+def test_the_local_loss_in_plain_loops(parameters):
+    fed = unselected({"lambda_": 0.7, **parameters})
+    client, method = fed.clients[0], fed.method
+    data = method.local_data(client)
+    index = torch.tensor([0, 2, 3, 6, 7, 9])
+    x, y = fed.scenario.inputs(data.x[index]), data.y[index]
+    network = client.model.double()
+    x = x.double()
+    client.state["anchors_seen"] = client.state["anchors_seen"].double()
+    h, z = network.features(x).detach(), network(x).detach()
+    anchors = network.features(client.state["anchors_seen"]).detach()
+    if parameters.get("regularizer") == "mmd":
+        value = mmd_loop(h, anchors)
+    elif parameters["reading"] == "code":
+        labels = torch.cat([y, torch.tensor([0, 0, 1, 1, 2, 2])])
+        value = sum(contrast_loop(unit(torch.cat([h, anchors])), labels, 0.07)) / 12
+    else:
+        rows = unit(h) if parameters["reading"] == "paper" else h.tolist()
+        value = sum(contrast_loop(rows, y, method.tau))
+    close(method.local_loss(client, x, y).detach(), cross_entropy_loop(z, y) + 0.7 * value, 1e-6)
+
+
+def assert_loss_is_cross_entropy(fed) -> None:
+    """Of all virtual images of the first client, bit for bit."""
+    client = fed.clients[0]
+    data = fed.method.local_data(client)
+    x = fed.scenario.inputs(data.x)
+    expected = losses.cross_entropy(client.model(x), data.y)
+    assert torch.equal(fed.method.local_loss(client, x, data.y), expected)
+
+
+def test_selected_rounds_have_no_regularizer():
+    assert_loss_is_cross_entropy(begun(1, {"lambda_": 5.0}))
+
+
+# ---------------------------------------------------------------------------------- limits, options
+
+
+def test_without_steps_and_regularizer_selected_rounds_are_fedavg():
+    """Every round selected, nothing distilled further: FedAvg on the same virtual images."""
+    options = {"models": ["noisy"], **ON}
+    still = {**SHORT, "every": 1, "selected": 99, "local_steps": 0, "global_steps": 0}
+    base = played("fedavg", **options)
+    same = played("fedlgd", parameters=still, **options)
+    assert_same_bits(weights_of(base), weights_of(same))
+    assert base.history["accuracy"] == same.history["accuracy"]
+    assert base.history["bytes"] == same.history["bytes"]
+
+
+def test_no_steps_leave_all_virtual_images_where_they_begin():
+    fed = at_round(lgd({"local_steps": 0, "global_steps": 0}), 4)
+    assert all(torch.equal(pixels_of(c), c.data.x) for c in fed.clients)
+    noise = torch.randn(6, 1, 4, 4, generator=generator(0, "server", "virtual"))
+    close(fed.scenario.inputs(pixels_of(fed.server)), noise, 1e-4)
+    assert "matching" not in fed.server.state and "matching" not in fed.clients[0].state
+
+
+def test_lambda_0_leaves_cross_entropy_on_all_virtual_images():
+    assert_loss_is_cross_entropy(unselected({"lambda_": 0.0}))
+
+
+def test_every_option_changes_the_result():
+    options = {"models": ["hidden"], "rounds": 4, **ON}
+    base = weights_of(played("fedlgd", parameters=SHORT, **options))
+    for change in (
+        {"lambda_": 3.0}, {"regularizer": "mmd"}, {"reading": "literal"}, {"reading": "code"},
+        {"tau": 0.5}, {"selected": 1}, {"every": 1}, {"selected_data": "both"},
+        {"refine_first": False}, {"local_steps": 4}, {"global_steps": 4}, {"global_ipc": 3},
+        {"global_init": "statistics"}, {"global_lr": 0.5}, {"global_momentum": 0.0},
+        {"target": "gradient"},
+    ):  # fmt: skip
+        other = weights_of(played("fedlgd", parameters={**SHORT, **change}, **options))
+        name = "server/model/classifier.weight"
+        assert not torch.equal(base[name], other[name]), change
+
+
+def test_features_of_a_class_come_together_across_clients():
+    """The regularizer pulls clients' features of a class to the anchors of the class."""
+
+    def apart(lambda_):
+        fed = lgd({"lambda_": lambda_, "reading": "code"}, rounds=12, scenario=skewed())
+        rounds.run(fed)
+        h = [fed.server.model.features(fed.scenario.inputs(v.x)) for v in
+             virtual_images(fed).values()]  # fmt: skip
+        h = [torch.nn.functional.normalize(part, dim=1).detach() for part in h]
+        means = [losses.class_prototypes(part, v.y, num_classes=3)
+                 for part, v in zip(h, virtual_images(fed).values(), strict=True)]  # fmt: skip
+        return float(sum(((m - means[-1])[:2] ** 2).sum() for m in means[:-1]))
+
+    assert apart(3.0) < 0.8 * apart(0.0)
+
+
+# ------------------------------------------------------------------------------------- what crosses
+
+
+def test_the_servers_images_cross_once_per_change():
+    fed = lgd(rounds=6)
+    rounds.run(fed)
+    one = size({key: fed.server.state["virtual"][key] for key in ("x", "y")})
+    assert one == 6 * 16 * 4 + 6 * 8  # pixels as float32, labels as int64
+    rows = {r["round"]: r["bytes"] for r in fed.history["bytes"] if r["name"] == "virtual images"}
+    assert rows == {2: 3 * one, 4: 3 * one}  # changed in rounds 1 and 3
+    names = {r["name"] for r in fed.history["bytes"]}
+    assert names == {"weights", "number of images", "virtual images"}
+    asked = lgd({"target": "gradient"}, rounds=6)
+    rounds.run(asked)
+    extra = [r for r in asked.history["bytes"] if r["name"] == "gradient"]
+    weights = sum(p.numel() for p in asked.server.model.parameters()) * 4
+    assert [(r["round"], r["bytes"]) for r in extra] == [(1, 3 * weights), (3, 3 * weights)]
+
+
+def test_whoever_sat_out_gets_the_images_when_it_comes_back():
+    fed = lgd(rounds=8, participation=0.5, scenario=tiny_scenario(clients=4))
+    rounds.run(fed)
+    for client in fed.clients:
+        if "anchors" in client.state:
+            assert client.state["version"] in (0, 1, 3)
+    latest = [c for c in fed.clients if c.state.get("version") == 3]
+    assert latest
+    for client in latest:
+        assert torch.equal(client.state["anchors"]["x"], pixels_of(fed.server))
+
+
+def test_running_statistics_are_averaged_and_distillation_leaves_them():
+    fed = at_round(lgd(models=["noisy"]), 1)
+    name = "body.1.running_mean"
+    mean = torch.stack([c.model.state_dict()[name] for c in fed.clients]).mean(0)
+    close(fed.server.model.state_dict()[name], mean, 1e-5)
+
+
+# ---------------------------------------------------------------------------------- bits, bad input
+
+
+@pytest.mark.parametrize("parameters", VARIANTS)
+def test_threads_do_not_change_a_bit(parameters):
+    options = {"models": ["noisy"], "rounds": 4, "parameters": parameters, **ON,
+               "virtual_batch": 2, "virtual_augment": "siamese"}  # fmt: skip
+    with NoGlobalRandomness():
+        one = played("fedlgd", **options)
+    two = played("fedlgd", threads=2, **options)
+    assert_same_bits(weights_of(one), weights_of(two))
+    assert plain(one) == plain(two)
+    for a, b in zip(virtual_images(one).values(), virtual_images(two).values(), strict=True):
+        assert torch.equal(a.x, b.x)
+
+
+@pytest.mark.parametrize("stopped", [0, 1, 2, 3])
+@pytest.mark.parametrize("parameters", VARIANTS[:3])
+def test_a_resumed_run_has_the_same_bits(parameters, stopped, tmp_path):
+    options = {"models": ["noisy"], "rounds": 4, "parameters": parameters, **ON}
+    whole = played("fedlgd", **options)
+    fed = federation("fedlgd", **options)
+    with pytest.raises(Stop):
+        rounds.run(fed, checkpoint=tmp_path, every=0, progress=stop_after(stopped))
+    again = federation("fedlgd", **options)
+    rounds.run(again, checkpoint=tmp_path, every=0)
+    assert_same_bits(weights_of(whole), weights_of(again))
+    assert plain(whole) == plain(again)
+    for a, b in zip(virtual_images(whole).values(), virtual_images(again).values(), strict=True):
+        assert torch.equal(a.x, b.x)
+
+
+@pytest.mark.parametrize("changes, message", [
+    ({"lambda_": -1.0}, "lambda_"),
+    ({"lambda_": float("nan")}, "lambda_"),
+    ({"tau": 0.0}, "tau"),
+    ({"selected": -1}, "selected"),
+    ({"every": 0}, "every"),
+    ({"local_steps": -1}, "local_steps"),
+    ({"global_steps": -1}, "global_steps"),
+    ({"global_ipc": 0}, "global_ipc"),
+    ({"global_lr": -1.0}, "global_lr"),
+    ({"global_momentum": 1.0}, "global_momentum"),
+    ({"regularizer": "mmmd"}, "did you mean 'mmd'"),
+    ({"reading": "papr"}, "did you mean 'paper'"),
+    ({"selected_data": "all"}, "selected_data"),
+    ({"global_init": "real"}, "global_init"),
+    ({"target": "updates"}, "did you mean 'update'"),
+    ({"distance": "mse"}, "distance"),
+])  # fmt: skip
+def test_wrong_parameters_are_refused(changes, message):
+    with pytest.raises(SettingError) as error:
+        make("fedlgd", **changes)
+    assert message in str(error.value)
+
+
+def test_fedlgd_needs_virtual_images():
+    with pytest.raises(SettingError, match="set virtual_ipc"):
+        played("fedlgd")
+
+
+# ---------------------------------------------------------------------------------------------- VHL
+
+NOISE = {"noise_ipc": 4, "noise_batch": 5}
+
+
+def test_noise_images_differ_by_class_and_repeat():
+    for shape in ((1, 4, 4), (3, 28, 28), (3, 32, 32)):
+        x = noise_images(3, 20, shape, generator(0))
+        assert x.shape == (60, *shape)
+        assert torch.equal(x, noise_images(3, 20, shape, generator(0)))
+        assert not torch.equal(x, noise_images(3, 20, shape, generator(1)))
+        close(x.mean((0, 2, 3)), torch.zeros(shape[0]), 1e-4)
+        close(x.std((0, 2, 3)), torch.ones(shape[0]), 1e-4)
+        parts = x.view(3, 20, -1)
+        within = float((parts - parts.mean(1, keepdim=True)).norm(dim=2).mean())
+        centers = parts.mean(1)
+        assert float(torch.pdist(centers).min()) > 1.5 * within / math.sqrt(2)
+
+
+@pytest.mark.parametrize("which", ["own", "shared"])
+def test_the_loss_of_vhl_in_plain_loops(which):
+    parameters = {"labels": which, "alpha": 0.5, "lambda_": 0.3, "inner": 0.2, "tau": 0.5,
+                  "noise_ipc": 2}  # fmt: skip
+    fed = federation("vhl", parameters=parameters, models=["hidden"])
+    fed.method.start(fed)
+    fed.begin_round(1)
+    fed.method.collaborate(fed, fed.clients)
+    client = fed.clients[0]
+    assert client.model.classifier.out_features == (6 if which == "own" else 3)
+    x, y = fed.scenario.normalize(client.data.x[:5]), client.data.y[:5]
+    value = fed.method.local_loss(client, x, y).detach()
+    noise = client.state["noise"]
+    h, g = (client.model.features(v).detach() for v in (x, noise["x"]))
+    z, z_noise = (client.model.classifier(v).detach() for v in (h, g))
+    k = noise["y"]
+    both = sum(contrast_loop(unit(torch.cat([h, g]).double()), torch.cat([y, k]), 0.5)) / 11
+    alone = sum(contrast_loop(unit(g.double()), k, 0.5)) / 6
+    expected = cross_entropy_loop(z.double(), y) + 0.5 * cross_entropy_loop(
+        z_noise.double(), k + (3 if which == "own" else 0)
+    )
+    close(value, expected + 0.3 * (both + 0.2 * alone), 1e-5)
+
+
+def test_vhl_without_its_terms_is_fedavg():
+    options = {"models": ["noisy"]}
+    base = played("fedavg", **options)
+    same = played("vhl", parameters={"alpha": 0.0, "lambda_": 0.0, "labels": "shared"}, **options)
+    assert_same_bits(weights_of(base), weights_of(same))
+    assert base.history["accuracy"] == same.history["accuracy"]
+
+
+def test_noise_is_told_apart_and_crosses_once():
+    fed = played("vhl", parameters=NOISE, rounds=10, lr=0.1)
+    noise = fed.clients[0].state["noise"]
+    assert (fed.server.model(noise["x"]).argmax(1) >= 3).float().mean() > 0.9
+    rows = [r for r in fed.history["bytes"] if r["name"] == "noise images"]
+    assert [(r["round"], r["bytes"]) for r in rows] == [(1, 3 * 12 * (16 * 4 + 8))]
+    z = fed.method.predict(fed, fed.clients[0], noise["x"])
+    assert z.shape == (12, 3)
+
+
+@pytest.mark.parametrize("virtual", [{}, ON])
+def test_vhl_has_the_same_bits_for_threads_and_after_a_stop(virtual, tmp_path):
+    options = {"models": ["noisy"], "parameters": NOISE, **virtual}
+    with NoGlobalRandomness():
+        whole = played("vhl", **options)
+    assert_same_bits(weights_of(whole), weights_of(played("vhl", threads=2, **options)))
+    fed = federation("vhl", **options)
+    with pytest.raises(Stop):
+        rounds.run(fed, checkpoint=tmp_path, every=0, progress=stop_after(2))
+    again = federation("vhl", **options)
+    rounds.run(again, checkpoint=tmp_path, every=0)
+    assert_same_bits(weights_of(whole), weights_of(again))
+    assert plain(whole) == plain(again)
+
+
+def test_classes_that_a_client_lacks_do_no_harm():
+    for scenario in (skewed(), by_hand({0: (2, 4), 1: (8,)}, {0: (9,), 1: (1, 3)})):
+        fed = played("vhl", parameters=NOISE, scenario=scenario)
+        assert all(math.isfinite(v) for v in fed.history["loss"][-1]["values"])
+
+
+@pytest.mark.parametrize("changes, message", [
+    ({"alpha": -1.0}, "alpha"), ({"lambda_": -1.0}, "lambda_"), ({"inner": -1.0}, "inner"),
+    ({"tau": 0.0}, "tau"), ({"noise_ipc": 0}, "noise_ipc"), ({"noise_batch": 0}, "noise_batch"),
+    ({"labels": "both"}, "labels"),
+])  # fmt: skip
+def test_wrong_parameters_of_vhl_are_refused(changes, message):
+    with pytest.raises(SettingError, match=message):
+        make("vhl", **changes)
+
+
+@pytest.mark.parametrize("batch, selected", [(3, 2), (2, 1), (1, 0)])
+def test_the_work_of_a_client_is_what_passes_its_networks(batch, selected):
+    fed = federation("fedlgd", parameters={**SHORT, "selected": selected, "reading": "code",
+                     "global_steps": 0}, models=["hidden"], rounds=4, batch_size=5,
+                     virtual_batch=batch, local_epochs=1, **ON)  # fmt: skip
+    with Work() as work:
+        rounds.run(fed)
+    classes = fed.scenario.num_classes
+    anchors = classes * SHORT["global_ipc"]
+    said = [client_passes(len(c.private), classes=classes, ipc=2, anchors=anchors, rounds=4,
+                          batch_size=5, real=batch, first=3, selected=selected,
+                          refine=3) for c in fed.clients]  # fmt: skip
+    assert work.backward == sum(n["pixels"] + n["weights"] for n in said)
+    assert work.forward - work.backward == sum(n["compared"] for n in said)
