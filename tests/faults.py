@@ -26,9 +26,9 @@ from pathlib import Path
 
 import nbformat
 import torch
-from conftest import NETWORKS, federation, weights_of
 from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
+from support.federations import NETWORKS, federation, weights_of
 
 from fedtutor import distillation, models
 from fedtutor.engine import files, optimizers

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 import torch
-from losses.test_fccl import close, golden
+from support.loops import close, golden
 from torch import nn
 
 from fedtutor import attacks, losses, models, scenarios

@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from conftest import images, tiny_scenario
-from losses.test_fccl import close, golden
+from support.federations import images, tiny_scenario
+from support.loops import close, golden
 
 from fedtutor import attacks, models, scenarios
 from fedtutor.datasets import bundled
@@ -230,7 +230,7 @@ def test_the_same_bits_for_any_number_of_threads():
 
 def test_a_shadow_trains_as_a_client_does():
     """From the same weights, in the same order, `imitate` ends where the round loop ends."""
-    from conftest import federation
+    from support.federations import federation
 
     from fedtutor.rounds import local_update
 

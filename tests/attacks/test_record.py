@@ -6,7 +6,7 @@ import json
 
 import pytest
 import torch
-from conftest import federation, played, tiny_scenario
+from support.federations import federation, played, tiny_scenario
 
 from fedtutor import attacks, models
 from fedtutor.attacks import inversion, membership, quality, record

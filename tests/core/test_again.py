@@ -9,8 +9,8 @@ import warnings
 from functools import cache
 
 import pytest
-from conftest import assert_same_bits, tiny_scenario, weights_of
-from methods.test_every_method import ready
+from support.every import ready
+from support.federations import assert_same_bits, tiny_scenario, weights_of
 
 from fedtutor import rounds
 from fedtutor.engine.checkpoints import Checkpoints

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from conftest import assert_same_bits, federation, images, played, tiny_scenario, weights_of
+from support.federations import (
+    assert_same_bits,
+    federation,
+    images,
+    played,
+    tiny_scenario,
+    weights_of,
+)
 from torch.nn.functional import cross_entropy, kl_div, log_softmax
 
 from fedtutor.images import Images

@@ -7,7 +7,7 @@ from statistics import mean, stdev
 
 import pytest
 import torch
-from conftest import (
+from support.federations import (
     assert_same_bits,
     by_hand,
     federation,
@@ -18,10 +18,8 @@ from conftest import (
     tiny_scenario,
     weights_of,
 )
-from core.test_rounds import NoGlobalRandomness
-from losses.test_fccl import close
-from losses.test_fedlgd import distance_loop, matching_loop
-from methods.test_fccl import Stop, plain, stop_after
+from support.loops import close, distance_loop, matching_loop
+from support.runs import NoGlobalRandomness, Stop, plain, stop_after
 
 from fedtutor import distillation, losses, models, rounds
 from fedtutor.distillation import (

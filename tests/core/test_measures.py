@@ -2,9 +2,9 @@ import math
 
 import pytest
 import torch
-from conftest import federation, images, tiny_scenario
 from hypothesis import given
 from hypothesis import strategies as st
+from support.federations import federation, images, tiny_scenario
 
 from fedtutor.errors import ModelError, SettingError
 from fedtutor.measures import (

@@ -2,15 +2,22 @@
 
 import pytest
 import torch
-from conftest import assert_same_bits, federation, images, played, tiny_scenario, weights_of
-from torch.utils._python_dispatch import TorchDispatchMode
+from support.federations import (
+    assert_same_bits,
+    federation,
+    images,
+    played,
+    tiny_scenario,
+    weights_of,
+)
+from support.runs import NoGlobalRandomness, sized
 
 from fedtutor import rounds
 from fedtutor.engine.batches import batches
 from fedtutor.errors import DataError, ModelError, SettingError, TrainingError
 from fedtutor.methods import Method
 from fedtutor.models.networks import Network
-from fedtutor.scenarios.base import ClientData, Scenario
+from fedtutor.scenarios.base import ClientData
 
 
 class Diary(Method):
@@ -57,16 +64,6 @@ def test_hooks_are_called_in_the_order_of_the_contract():
     assert [c.steps for c in fed.clients] == [1, 2]
 
 
-@pytest.mark.parametrize("method", ["solo", "central", "fedavg", "fedprox"])
-def test_same_seed_same_bits_for_any_number_of_threads(method):
-    options = {"models": ["noisy"], "observe": ["local_epoch", "after_local"]}
-    one = played(method, threads=1, **options)
-    for threads in (2, 3):
-        other = played(method, threads=threads, **options)
-        assert_same_bits(weights_of(one), weights_of(other))
-        assert {**one.history, "seconds": 0} == {**other.history, "seconds": 0}
-
-
 def test_a_look_after_every_local_epoch_changes_nothing():
     """What a notebook does: put a function in the place of the hook."""
     fed, seen = federation(local_epochs=3, rounds=1), {}
@@ -95,23 +92,6 @@ def test_another_seed_gives_other_weights():
     assert not torch.equal(a["server/model/classifier.weight"], b["server/model/classifier.weight"])
 
 
-class NoGlobalRandomness(TorchDispatchMode):
-    """Raises for any random operation that is not given a generator."""
-
-    RANDOM = ("rand", "normal", "uniform", "bernoulli", "dropout", "multinomial", "exponential")
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        name, kwargs = str(function), kwargs or {}
-        everything = [*args, *kwargs.values()]
-        given = any(isinstance(a, torch.Generator) for a in everything) or any(
-            isinstance(a, torch.Tensor) and a.is_meta
-            for a in everything  # draws nothing
-        )
-        if any(word in name for word in self.RANDOM) and not given:
-            raise AssertionError(f"{name} read the global generator")
-        return function(*args, **kwargs)
-
-
 def test_the_guard_itself_catches_dropout():
     with pytest.raises(AssertionError, match="global"), NoGlobalRandomness():
         torch.nn.functional.dropout(torch.ones(4), 0.5)
@@ -128,16 +108,6 @@ def test_nothing_in_a_round_reads_the_global_generator(method, network):
         played(method, scenario=scenario, rounds=1, models=[network])
     played(method, scenario=scenario, rounds=1, models=[network], threads=2)
     assert torch.equal(torch.get_rng_state(), before)
-
-
-def sized(scenario: Scenario, size: int) -> Scenario:
-    from dataclasses import replace
-
-    return replace(
-        scenario, public=None, tests={n: images(6, seed=9, size=size) for n in scenario.tests},
-        clients=tuple(ClientData(c.id, c.domain, images(8, seed=1, size=size))
-                      for c in scenario.clients),
-    )  # fmt: skip
 
 
 def test_evaluation_and_observation():

@@ -5,8 +5,9 @@ import io
 
 import pytest
 import torch
-from conftest import federation
-from methods.test_threads import NAMES, ready, same
+from support.every import NAMES, same
+from support.every import crowded as ready
+from support.federations import federation
 
 from fedtutor import methods
 from fedtutor.engine import asking

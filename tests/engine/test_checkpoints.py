@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import assert_same_bits, federation, played, weights_of
+from support.federations import assert_same_bits, federation, played, weights_of
 
 from fedtutor.engine import files
 from fedtutor.engine.checkpoints import Checkpoints
@@ -140,7 +140,7 @@ CHILD = """
 import sys
 sys.path[:0] = sys.argv[1:2]
 import pytest
-from conftest import NETWORKS, federation
+from support.federations import NETWORKS, federation
 from fedtutor import models
 from fedtutor.rounds import run
 models.MODELS.update(NETWORKS)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import federation, tiny_scenario
+from support.federations import federation, tiny_scenario
 
 from fedtutor import models, rounds
 from fedtutor.engine.counting import Work, images_in, uncounted

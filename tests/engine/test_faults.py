@@ -8,7 +8,7 @@ import tempfile
 import faults
 import pytest
 import torch
-from conftest import assert_same_bits, federation, played, weights_of
+from support.federations import assert_same_bits, federation, played, weights_of
 
 from fedtutor.engine import files
 from fedtutor.engine.checkpoints import Checkpoints

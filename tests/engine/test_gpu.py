@@ -7,9 +7,9 @@ import bench_gpu
 import bench_rounds
 import pytest
 import torch
-from conftest import weights_of
-from methods.test_every_method import every_method, ready
-from project.test_bench import small
+from support.every import every_method, ready
+from support.federations import weights_of
+from support.workloads import small
 
 from fedtutor import rounds
 from fedtutor.methods import METHODS

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from conftest import federation, played, weights_of
+from support.federations import federation, played, weights_of
 from torch import nn
 
 from fedtutor import rounds

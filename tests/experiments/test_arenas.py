@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import InThisProcess, tiny_scenario
+from support.federations import InThisProcess, tiny_scenario
 
 from fedtutor import figures, methods
 from fedtutor.errors import DataError, SettingError, TrainingError
@@ -14,25 +14,12 @@ from fedtutor.experiments.arenas import ARENAS, Entry, gather, in_arena
 from fedtutor.experiments.ranks import forgets, told_apart
 from fedtutor.experiments.run import run as train
 from fedtutor.methods.fedavg import FedAvg
-from fedtutor.notebook.start import Run
-
-SMALL = {"rounds": 2, "local_epochs": 1, "eval_every": 2, "models": ["linear"], "batch_size": 8}
 
 
 @pytest.fixture
 def own(own_tables):
     """A table of methods that a test may add to."""
     return methods.METHODS
-
-
-@pytest.fixture
-def run(monkeypatch, tmp_path):
-    """A notebook's run on tiny data, with nothing recorded."""
-    monkeypatch.setattr(results, "RESULTS", tmp_path)
-    recipe = recipes.load("benchmark", profile="quick", overrides=SMALL)
-    scenario = tiny_scenario()
-    object.__setattr__(scenario, "name", "digits-mini")
-    return Run(recipe, scenario, [0, 1], ["solo", "fedavg"], "cpu", 1)
 
 
 def result(accuracy, *, moments=(), seed=0, **totals):

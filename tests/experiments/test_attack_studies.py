@@ -6,7 +6,7 @@ from statistics import mean, stdev
 
 import pytest
 import torch
-from conftest import InThisProcess, tiny_scenario
+from support.federations import InThisProcess, tiny_scenario
 
 from fedtutor import attacks, scenarios
 from fedtutor.__main__ import main

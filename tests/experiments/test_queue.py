@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import InThisProcess, tiny_scenario
+from support.federations import InThisProcess, tiny_scenario
 
 from fedtutor import scenarios
 from fedtutor.__main__ import main

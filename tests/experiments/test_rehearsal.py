@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from conftest import InThisProcess, tiny_scenario
+from support.federations import InThisProcess, tiny_scenario
 
 from fedtutor import methods, scenarios
 from fedtutor.__main__ import main

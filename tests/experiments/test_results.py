@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from experiments.test_evidence import made, recipe
+from support.recorded import made, recipe
 
 from fedtutor import scenarios
 from fedtutor.__main__ import main

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from experiments.test_arenas import run  # noqa: F401  a notebook's run on tiny data
-from experiments.test_evidence import git, made, recipe
+from support.recorded import git, made, recipe
 
 from fedtutor.__main__ import main
 from fedtutor.engine.files import ROOT, save_json
@@ -208,7 +207,7 @@ def test_a_failure_of_other_code_is_tried_again(tmp_path, monkeypatch):
     assert arenas.failed(asked, method, seed, folder=tmp_path) == "diverged"
 
 
-def test_what_notebook_07_reads_warns_once(run, tmp_path):  # noqa: F811
+def test_what_notebook_07_reads_warns_once(run, tmp_path):
     inside = arenas.in_arena(run.recipe, "one network")
     for seed in run.seeds:
         path = result_path(inside, "fedavg", seed, folder=tmp_path)

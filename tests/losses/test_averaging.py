@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from losses.test_fccl import (
+from support.loops import (
     GOLDEN,
     close,
+    cosine_loop,
     cross_entropy_loop,
     golden,
     gradient,
@@ -15,7 +16,6 @@ from losses.test_fccl import (
     labels,
     logits,
 )
-from losses.test_fedcsd import cosine_loop
 
 from fedtutor import losses
 

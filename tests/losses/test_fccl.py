@@ -1,65 +1,24 @@
 """FCCL and the methods it is compared with: golden numbers, plain loops, limits."""
 
 import math
-from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
+from support.loops import (
+    SEEDS,
+    close,
+    cross_entropy_loop,
+    golden,
+    gradient,
+    kl_loop,
+    labels,
+    logits,
+    softmax_loop,
+)
 
 from fedtutor import losses
 
-GOLDEN = Path(__file__).parents[1] / "golden"
-SEEDS = range(3)
-
-
-def golden(name: str) -> dict[str, torch.Tensor]:
-    with np.load(GOLDEN / f"{name}.npz") as file:
-        return {key: torch.from_numpy(np.asarray(file[key])) for key in file}
-
-
-def logits(*shape, seed: int, scale: float = 2.0) -> torch.Tensor:
-    own = torch.Generator().manual_seed(seed)
-    return scale * torch.randn(*shape, generator=own, dtype=torch.float64)
-
-
-def labels(count: int, classes: int, *, seed: int) -> torch.Tensor:
-    return torch.randint(0, classes, (count,), generator=torch.Generator().manual_seed(seed))
-
-
-def close(value, expected, tolerance: float = 1e-12) -> None:
-    value = torch.as_tensor(value, dtype=torch.float64)
-    expected = torch.as_tensor(expected, dtype=torch.float64)
-    assert torch.allclose(value, expected, rtol=tolerance, atol=tolerance), (value, expected)
-
-
-def gradient(function, z: torch.Tensor) -> torch.Tensor:
-    z = z.clone().requires_grad_()
-    function(z).backward()
-    return z.grad
-
-
 # Plain loops: indices named as in the papers, Python floats only
-
-
-def softmax_loop(row: list[float]) -> list[float]:
-    powers = [math.exp(v - max(row)) for v in row]
-    return [p / sum(powers) for p in powers]
-
-
-def kl_loop(teacher: torch.Tensor, student: torch.Tensor, tau: float = 1.0) -> float:
-    total = 0.0
-    for b in range(len(student)):
-        p = softmax_loop([float(v) / tau for v in teacher[b]])
-        q = softmax_loop([float(v) / tau for v in student[b]])
-        for u in range(len(p)):
-            total += p[u] * math.log(p[u] / q[u])
-    return total / len(student)
-
-
-def cross_entropy_loop(z: torch.Tensor, y: torch.Tensor) -> float:
-    rows = [softmax_loop(row.tolist()) for row in z]
-    return -sum(math.log(rows[b][int(y[b])]) for b in range(len(z))) / len(z)
 
 
 def cross_correlation_loop(z: torch.Tensor, z_mean: torch.Tensor) -> torch.Tensor:

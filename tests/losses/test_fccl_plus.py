@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from losses.test_fccl import (
+from support.loops import (
     SEEDS,
     close,
     cross_entropy_loop,

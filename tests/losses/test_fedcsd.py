@@ -4,48 +4,21 @@ import math
 
 import pytest
 import torch
-from losses.test_fccl import (
+from support.loops import (
     close,
+    cosine_loop,
     cross_entropy_loop,
     golden,
     gradient,
     kl_loop,
     labels,
     logits,
+    prototypes_loop,
+    soft_cross_entropy_loop,
     softmax_loop,
 )
 
 from fedtutor import losses
-
-
-def soft_cross_entropy_loop(student, teacher, tau: float, mask=None) -> float:
-    """-(1/B) sum_b M[b] tau^2 sum_c q_teacher[b, c] log q[b, c]."""
-    total = 0.0
-    for b in range(len(student)):
-        p = softmax_loop([float(v) / tau for v in teacher[b]])
-        q = softmax_loop([float(v) / tau for v in student[b]])
-        kept = 1.0 if mask is None else float(mask[b])
-        for c in range(len(p)):
-            total -= kept * tau**2 * p[c] * math.log(q[c])
-    return total / len(student)
-
-
-def cosine_loop(a, b) -> float:
-    top = left = right = 0.0
-    for i in range(len(a)):
-        top += float(a[i]) * float(b[i])
-        left += float(a[i]) ** 2
-        right += float(b[i]) ** 2
-    return top / math.sqrt(left) / math.sqrt(right) if left and right else 0.0
-
-
-def prototypes_loop(v, y, classes: int) -> list[list[float]]:
-    rows = []
-    for c in range(classes):
-        own = [v[i].tolist() for i in range(len(v)) if int(y[i]) == c]
-        rows.append([sum(column) / len(own) for column in zip(*own, strict=True)]
-                    if own else [0.0] * v.shape[1])  # fmt: skip
-    return rows
 
 
 def mask_of(count: int, seed: int) -> torch.Tensor:

@@ -4,77 +4,21 @@ import math
 
 import pytest
 import torch
-from losses.test_fccl import close, cross_entropy_loop, golden, gradient, labels, logits
+from support.loops import (
+    close,
+    contrast_loop,
+    cross_entropy_loop,
+    distance_loop,
+    golden,
+    gradient,
+    labels,
+    logits,
+    matching_loop,
+    mmd_loop,
+    unit,
+)
 
 from fedtutor import losses
-
-
-def dot(a, b) -> float:
-    return sum(float(a[i]) * float(b[i]) for i in range(len(a)))
-
-
-def unit(h: torch.Tensor) -> list[list[float]]:
-    rows = h.tolist()
-    return [[v / math.sqrt(dot(row, row)) for v in row] for row in rows]
-
-
-def contrast_loop(h, y, tau: float) -> list[float]:
-    """Eq. 4, anchor by anchor; indices j, p, a as in the paper."""
-    values = []
-    for j in range(len(h)):
-        positives = [p for p in range(len(h)) if p != j and int(y[p]) == int(y[j])]
-        below = sum(math.exp(dot(h[j], h[a]) / tau) for a in range(len(h)) if a != j)
-        total = 0.0
-        for p in positives:
-            total += math.log(math.exp(dot(h[j], h[p]) / tau) / below)
-        values.append(-total / len(positives) if positives else 0.0)
-    return values
-
-
-def matching_loop(h, y, g, y_virtual, classes: int) -> float:
-    total = 0.0
-    for c in range(classes):
-        own = [row for row, label in zip(h.tolist(), y.tolist(), strict=True) if label == c]
-        other = [row for row, k in zip(g.tolist(), y_virtual.tolist(), strict=True) if k == c]
-        if own and other:
-            for i in range(len(own[0])):
-                mean = sum(row[i] for row in own) / len(own)
-                total += (mean - sum(row[i] for row in other) / len(other)) ** 2
-    return total
-
-
-def distance_loop(g, g_other, *, single: bool, small: float = 0.0) -> float:
-    """Eq. 6; `single`: one-dimensional tensors count as one row."""
-    total = 0.0
-    for s, t in zip(g, g_other, strict=True):
-        if s.ndim == 1 and not single:
-            continue
-        rows_s, rows_t = (v[None] if v.ndim == 1 else v.flatten(1) for v in (s, t))
-        for a, b in zip(rows_s.tolist(), rows_t.tolist(), strict=True):
-            lengths = math.sqrt(dot(a, a)) * math.sqrt(dot(b, b)) + small
-            total += 1 - dot(a, b) / lengths
-    return total
-
-
-def kernel_loop(a, b, s: float) -> float:
-    apart = [u - v for u, v in zip(a, b, strict=True)]
-    return sum(math.exp(-dot(apart, apart) / (s * 2**i)) for i in (-2, -1, 0, 1, 2))
-
-
-def mmd_loop(h, g) -> float:
-    h, g = h.tolist(), g.tolist()
-    rows, squares = h + g, []
-    for i in range(len(rows)):
-        for j in range(len(rows)):
-            apart = [u - v for u, v in zip(rows[i], rows[j], strict=True)]
-            squares += [dot(apart, apart)] if i != j else []
-    s = sum(squares) / len(squares)
-
-    def mean(left, right):
-        values = [kernel_loop(a, b, s) for a in left for b in right]
-        return sum(values) / len(values)
-
-    return mean(h, h) + mean(g, g) - 2 * mean(h, g)
 
 
 def gradients(seed: int) -> list[torch.Tensor]:

@@ -6,49 +6,20 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from losses.test_fccl import (
+from support.loops import (
     close,
     cross_entropy_loop,
+    discriminator_loop,
     golden,
     gradient,
     labels,
     logits,
+    same_class_loop,
     softmax_loop,
+    to_means_loop,
 )
 
 from fedtutor import losses
-
-
-def same_class_loop(z, z_observed) -> list[list[float]]:
-    rows = []
-    for b in range(len(z)):
-        observed = z_observed[b] if z_observed.ndim == 3 else z_observed
-        p, row = softmax_loop(z[b].tolist()), []
-        for k in range(len(observed)):
-            q = softmax_loop(observed[k].tolist())
-            row.append(sum(p[c] * q[c] for c in range(len(p))))
-        rows.append(row)
-    return rows
-
-
-def discriminator_loop(z, y, z_observed, known=None) -> float:
-    """Algorithm 2: the sum over classes, the mean over the batch."""
-    h, total = same_class_loop(z, z_observed), 0.0
-    for b in range(len(z)):
-        for c in range(z.shape[1]):
-            mask = known if known is None or known.ndim == 1 else known[b]
-            if mask is None or bool(mask[c]):
-                total -= math.log(h[b][c]) if c == int(y[b]) else math.log(1 - h[b][c])
-    return total / len(z)
-
-
-def distance_loop(h, y, means, owned) -> float:
-    total = 0.0
-    for b in range(len(h)):
-        c = int(y[b])
-        for i in range(h.shape[1]):
-            total += (float(h[b, i]) - float(means[c, i])) ** 2 if owned[c] else 0.0
-    return total / len(h)
 
 
 def some(classes: int, seed: int) -> torch.Tensor:
@@ -123,7 +94,7 @@ def test_the_distance_and_the_objective_against_plain_loops():
     for seed in range(3):
         h, y, means = logits(7, 3, seed=seed), labels(7, 4, seed=seed), logits(4, 3, seed=9 + seed)
         owned = torch.tensor([True, True, False, True])
-        expected = distance_loop(h, y, means, owned)
+        expected = to_means_loop(h, y, means, owned)
         close(losses.representation_distance(h, y, means, owned), expected)
         close(losses.prototype_distance(h, y, means, owned), expected / 3)
         z = logits(7, 4, seed=30 + seed)

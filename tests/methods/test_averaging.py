@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import (
+from support.federations import (
     assert_same_bits,
     by_hand,
     federation,
@@ -16,9 +16,8 @@ from conftest import (
     tiny_scenario,
     weights_of,
 )
-from core.test_rounds import NoGlobalRandomness
-from methods.test_baselines import GOLDEN, golden_federation
-from methods.test_fccl import Stop, plain, stop_after
+from support.golden_federation import GOLDEN, golden_federation
+from support.runs import Stop, plain, stop_after
 from torch import nn
 
 from fedtutor import evaluation, losses, rounds
@@ -65,20 +64,6 @@ def weight(holder) -> list[float]:
 
 
 # -------------------------------------------------------------------------------- every method
-
-
-@pytest.mark.parametrize("method", ALL)
-def test_threads_do_not_change_a_bit(method):
-    one, two = (played(method, threads=threads, **OPTIONS) for threads in (1, 2))
-    assert_same_bits(weights_of(one), weights_of(two))
-    assert plain(one) == plain(two)
-    assert all(math.isfinite(v) for row in one.history["loss"] for v in row["values"])
-
-
-@pytest.mark.parametrize("method", ALL)
-def test_nothing_reads_the_global_generator(method):
-    with NoGlobalRandomness():
-        played(method, rounds=2, models=["noisy"])
 
 
 @pytest.mark.parametrize("stopped", [0, 1, 3])

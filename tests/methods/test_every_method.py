@@ -3,46 +3,87 @@
 The page `fedtutor/methods/README.md` says how to add a method; the last test does as it says.
 """
 
+import math
 import re
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
-from conftest import assert_same_bits, federation, weights_of
+from support.every import NAMES, crowded, every_method, ready, same, small
+from support.federations import assert_same_bits, weights_of
+from support.runs import NoGlobalRandomness
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from fedtutor import rounds
 from fedtutor.engine.files import ROOT
 from fedtutor.methods import METHODS
 from fedtutor.rounds import run
 
 FOLDER = ROOT / "fedtutor" / "methods"
-PARAMETERS = {  # where the defaults ask for what a tiny federation does not have
-    "fccl": {"pretrain_epochs": 1},
-    "fedlgd": {"local_steps": 2, "global_steps": 2, "global_ipc": 2, "every": 2},
-    "fml": {"meme": "linear"},
-    "repshare": {"lambda_kd": 0.1, "lambda_disc": 0.1},
-}
-SETTINGS = {"fedlgd": {"virtual_ipc": 2, "virtual_steps": 2}}
-every_method = pytest.mark.parametrize("name", sorted(METHODS))
 
 
-def ready(name, **options):
-    options = {"models": ["hidden"], "rounds": 2, **SETTINGS.get(name, {}), **options}
-    return federation(name, parameters=PARAMETERS.get(name), **options)
+UNEQUAL = {  # they let every client have a network of its own
+    "ewc", "fccl", "fccl+", "feddf", "fedmatch", "fedmd", "fml", "kd", "rcfl", "rhfl",
+}  # fmt: skip
+NOISY = {"models": ["noisy"], "observe": ["local_epoch", "after_local"]}
+ADAM = {"optimizer": "adam", "lr": 0.01, "keep_optimizer": True}
+VIRTUAL = {"models": ["noisy"], "rounds": 4, "virtual_steps": 3, "virtual_batch": 2,
+           "virtual_augment": "siamese"}  # fmt: skip
+LGD = {"every": 2, "selected": 2, "local_steps": 3, "global_steps": 3, "global_ipc": 2}
+OPTIONS = [
+    ("repshare", {"reading": "code", "first": "networks", "draw": "client", "m_up": 2, "m_down": 3,
+                  "n_avg": 2, "exclude_self": True}),
+    ("repshare", {"topology": "peer", "m_down": 2, "reading": "code"}),
+    ("repshare", {"clip": 1.0, "noise": 0.5, "levels": [1.0, 0.25], "reading": "code"}),
+    ("fd", {"loss": "mse", "exclude_self": False, "weighting": "samples", "lambda_": 10.0}),
+    ("fccl+", {"teacher": "current", "kd_share": 0.3, "teacher_mode": "train"}),
+    ("fccl+", {"fntd": "none", "teachers": "both", "pretrain_epochs": 1}),
+    ("fccl+", {"fntd": "fedntd", "average": True}),
+    ("fedlgd", {**LGD, "reading": "code", "selected_data": "both", "distance": "code",
+                "global_init": "statistics", "refine_first": False, "weighting": "uniform"}),
+    ("fedlgd", {**LGD, "target": "gradient"}),
+    ("fedlgd", {**LGD, "regularizer": "mmd"}),
+]  # fmt: skip
 
 
-@every_method
-def test_same_bits_with_two_threads_and_with_another_global_seed(name):
-    weights = []
-    for threads in (1, 2):
+def noise(name: str, *, average: bool = False) -> dict:
+    """Batch norm, dropout and a memory of the optimizer, in unequal networks where they may be."""
+    if name == "fedlgd":
+        return VIRTUAL
+    if name in ("fednova", "scaffold"):  # they count steps of SGD
+        return NOISY
+    unequal = name in UNEQUAL and not average
+    models = {"models": ["linear", "noisy", "linear", "noisy"]} if unequal else {}
+    return {**NOISY, **ADAM, **models}
+
+
+CASES = [
+    *(pytest.param(name, {}, {}, id=name) for name in NAMES),
+    *(pytest.param(name, {}, noise(name), id=f"{name}-noise") for name in NAMES),
+    *(pytest.param(name, given, noise(name, average="average" in given), id=f"{name}-options{i}")
+      for i, (name, given) in enumerate(OPTIONS)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, given, changes", CASES)
+def test_same_bits_for_any_number_of_threads_and_any_global_seed(name, given, changes):
+    feds = []
+    for threads, guard in ((1, NoGlobalRandomness()), (2, nullcontext()), (3, nullcontext())):
         torch.manual_seed(threads)
-        fed = ready(name, threads=threads)
-        run(fed)
-        weights.append(weights_of(fed))
-    assert_same_bits(*weights)
-    assert all(bool(torch.isfinite(w).all()) for w in weights[0].values())
+        feds.append(crowded(name, threads, small(name, **given), **changes))
+        with guard:
+            run(feds[-1])
+    for other in feds[1:]:
+        same(feds[0], other)
+        for one, two in zip(feds[0].clients, other.clients, strict=True):
+            assert torch.equal(one.data.x, two.data.x)  # virtual images, too
+    assert all(bool(w.isfinite().all()) for w in weights_of(feds[0]).values())
+    losses = [v for row in feds[0].history["loss"] for v in row["values"] if v is not None]
+    assert losses and all(math.isfinite(v) for v in losses)
 
 
 @every_method
@@ -66,6 +107,59 @@ def test_file_and_class_say_what_they_are(name):
     assert cls.__doc__ and not cls.__doc__.startswith(f"{cls.__name__}(")
 
 
+# --- nothing inside a local epoch waits for a GPU
+
+
+class NoWaiting(TorchDispatchMode):
+    """Notes the operations for which the host would wait until a GPU is done."""
+
+    WAIT = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "equal.default", "item")
+
+    def __init__(self):
+        super().__init__()
+        self.found = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = str(function)
+        masks = "index" in name and any(
+            isinstance(i, torch.Tensor) and i.dtype == torch.bool
+            for i in (args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else ())
+        )
+        if masks or any(word in name for word in self.WAIT):
+            self.found.add(f"{name}{' by a mask' if masks else ''}")
+        return function(*args, **(kwargs or {}))
+
+
+def test_the_guard_itself_sees_what_waits():
+    x = torch.arange(3.0)
+    for look in (lambda: float(x[0]), lambda: x[x > 1], lambda: x.nonzero(), lambda: bool(x[1])):
+        with NoWaiting() as guard:
+            look()
+        assert guard.found
+    with NoWaiting() as guard:
+        (x * 2).sum()[None].where(x > 1, x)
+    assert not guard.found
+
+
+@every_method
+def test_no_step_of_a_local_epoch_waits_for_a_gpu(name, monkeypatch):
+    """Loss, gradients, optimizer, what follows a step; the loss is read once per epoch."""
+    fed = crowded(name, participation=1.0)
+    usual, guard = rounds.loaded, NoWaiting()
+
+    def watched(*args):
+        for pair in usual(*args):
+            with guard:  # until the next batch is asked for
+                yield pair
+
+    monkeypatch.setattr(rounds, "loaded", watched)
+    run(fed)
+    assert not guard.found
+
+
+# --- the page
+
+
 def test_a_method_is_added_by_what_the_page_says(tmp_path):
     """One file and one row, in a copy: the tests above pass for it there, and none did before."""
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -77,9 +171,11 @@ def test_a_method_is_added_by_what_the_page_says(tmp_path):
     shutil.copytree(ROOT / "fedtutor", tmp_path / "fedtutor", ignore=skip)
     (tmp_path / "data").symlink_to(ROOT / "data")
     shutil.copy(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
-    for test in ("conftest.py", "experiments/test_arenas.py", "methods/test_every_method.py"):
-        (tmp_path / "tests" / test).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / "tests" / test, tmp_path / "tests" / test)
+    for part in ("support", "experiments"):
+        shutil.copytree(ROOT / "tests" / part, tmp_path / "tests" / part, ignore=skip)
+    for file_of in ("conftest.py", "methods/test_every_method.py"):
+        (tmp_path / "tests" / file_of).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / "tests" / file_of, tmp_path / "tests" / file_of)
     copy = tmp_path / "fedtutor" / "methods"
     (copy / f"{name}.py").write_text(file, encoding="utf-8")
     table = (copy / "__init__.py").read_text(encoding="utf-8")
@@ -93,7 +189,7 @@ def test_a_method_is_added_by_what_the_page_says(tmp_path):
     quiet = ["-p", "no:cacheprovider"]
     environ = {**environment(), "PYTHONPATH": str(tmp_path)}
     for words, said in (
-        ([*command.split(), *quiet], "3 passed"),
+        ([*command.split(), *quiet], "5 passed"),
         (["pytest", "tests/experiments/test_arenas.py", "-k", "arena or enter", *quiet], "passed"),
         (["ruff", "check", "fedtutor", "tests"], "All checks passed"),
         (["ruff", "format", "--check", "fedtutor", "tests"], "already formatted"),

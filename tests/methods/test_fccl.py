@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import (
+from support.federations import (
     assert_same_bits,
     federation,
     images,
@@ -14,7 +14,7 @@ from conftest import (
     tiny_scenario,
     weights_of,
 )
-from core.test_rounds import NoGlobalRandomness
+from support.runs import MIXED, Stop, colored, plain, stop_after
 
 from fedtutor import losses
 from fedtutor.errors import DataError, ModelError, SettingError, TrainingError
@@ -25,7 +25,6 @@ from fedtutor.methods.shared.augment import augment
 from fedtutor.methods.shared.public import OPTIMIZERS, teacher_logits
 from fedtutor.randomness import generator
 from fedtutor.rounds import run
-from fedtutor.scenarios.base import Scenario
 
 PUBLIC = (  # learn on public images
     "kd", "fedmd", "feddf", "rhfl", "rcfl", "fedmatch", "fccl", "fccl+", "ewc",
@@ -33,49 +32,13 @@ PUBLIC = (  # learn on public images
 ALL = (*PUBLIC, "fml")
 SHORT = {"fccl": {"pretrain_epochs": 2}, "fml": {"meme": "linear"},
          "fedmatch": {"threshold": 0.4}}  # fmt: skip
-MIXED = {"models": ["linear", "noisy", "linear"], "optimizer": "adam", "lr": 0.01}
 
 
 def short(method: str, **parameters) -> dict:
     return {**SHORT.get(method, {}), **parameters}
 
 
-def plain(fed) -> dict:
-    """The history without what differs from run to run."""
-    return {**fed.history, "seconds": 0}
-
-
 # Every method
-
-
-@pytest.mark.parametrize("method", ALL)
-def test_threads_do_not_change_a_bit(method):
-    options = {**MIXED, "parameters": short(method, pretrain_epochs=2), "rounds": 3}
-    one, two = (played(method, threads=threads, **options) for threads in (1, 2))
-    assert_same_bits(weights_of(one), weights_of(two))
-    assert plain(one) == plain(two)
-    assert all(math.isfinite(v) for row in one.history["loss"] for v in row["values"])
-
-
-@pytest.mark.parametrize("method", ALL)
-def test_nothing_reads_the_global_generator(method):
-    parameters = short(method, pretrain_epochs=1)
-    with NoGlobalRandomness():
-        played(method, parameters=parameters, rounds=1, models=["noisy"])
-
-
-class Stop(Exception):
-    pass
-
-
-def stop_after(count: int):
-    def progress(rounds):
-        for number, round_ in enumerate(rounds):
-            if number == count:
-                raise Stop
-            yield round_
-
-    return progress
 
 
 @pytest.mark.parametrize("stopped", [0, 1, 3])
@@ -575,19 +538,6 @@ def test_shift_and_flip():
 
 
 # The paper's four networks
-
-
-def colored(scenario: Scenario, size: int = 32) -> Scenario:
-    def grow(part: Images, count: int) -> Images:
-        factor = size // part.x.shape[-1]
-        x = part.x[:count].repeat_interleave(factor, 2).repeat_interleave(factor, 3)
-        return Images(x.repeat(1, 3, 1, 1), part.y[:count], source=part.source)
-
-    return replace(
-        scenario, public=grow(scenario.public, 8), mean=(0.5,) * 3, std=(0.25,) * 3,
-        clients=tuple(replace(c, private=grow(c.private, 8)) for c in scenario.clients),
-        tests={name: grow(part, 2) for name, part in scenario.tests.items()},
-    )  # fmt: skip
 
 
 def test_the_papers_four_networks_train_together():

@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from conftest import assert_same_bits, federation, played, tiny_scenario, weights_of
-from methods.test_fccl import MIXED, Stop, colored, plain, stop_after
+from support.federations import assert_same_bits, federation, played, tiny_scenario, weights_of
+from support.runs import MIXED, Stop, colored, plain, stop_after
 from torch import nn
 from torch.nn.functional import log_softmax
 

@@ -6,21 +6,8 @@ from itertools import pairwise
 
 import pytest
 import torch
-from conftest import (
-    assert_same_bits,
-    by_hand,
-    federation,
-    played,
-    skewed,
-    weights_of,
-)
-from losses.test_fccl import close
-from losses.test_fedcsd import (
-    cosine_loop,
-    prototypes_loop,
-    soft_cross_entropy_loop,
-    softmax_loop,
-)
+from support.federations import assert_same_bits, by_hand, federation, played, skewed, weights_of
+from support.loops import close, cosine_loop, prototypes_loop, soft_cross_entropy_loop, softmax_loop
 
 from fedtutor import losses, rounds
 from fedtutor.errors import SettingError

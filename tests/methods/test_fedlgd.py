@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from conftest import (
+from support.federations import (
     assert_same_bits,
     by_hand,
     federation,
@@ -13,10 +13,8 @@ from conftest import (
     tiny_scenario,
     weights_of,
 )
-from core.test_rounds import NoGlobalRandomness
-from losses.test_fccl import close, cross_entropy_loop
-from losses.test_fedlgd import contrast_loop, mmd_loop, unit
-from methods.test_fccl import Stop, plain, stop_after
+from support.loops import close, contrast_loop, cross_entropy_loop, mmd_loop, unit
+from support.runs import NoGlobalRandomness, Stop, plain, stop_after
 
 from fedtutor import losses, rounds
 from fedtutor.channel import size
@@ -319,19 +317,6 @@ def test_running_statistics_are_averaged_and_distillation_leaves_them():
 
 
 # ---------------------------------------------------------------------------------- bits, bad input
-
-
-@pytest.mark.parametrize("parameters", VARIANTS)
-def test_threads_do_not_change_a_bit(parameters):
-    options = {"models": ["noisy"], "rounds": 4, "parameters": parameters, **ON,
-               "virtual_batch": 2, "virtual_augment": "siamese"}  # fmt: skip
-    with NoGlobalRandomness():
-        one = played("fedlgd", **options)
-    two = played("fedlgd", threads=2, **options)
-    assert_same_bits(weights_of(one), weights_of(two))
-    assert plain(one) == plain(two)
-    for a, b in zip(virtual_images(one).values(), virtual_images(two).values(), strict=True):
-        assert torch.equal(a.x, b.x)
 
 
 @pytest.mark.parametrize("stopped", [0, 1, 2, 3])

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 import torch
-from losses.test_fccl import close, labels, logits
+from support.loops import close, labels, logits
 
 from fedtutor.errors import SettingError
 from fedtutor.losses import class_prototypes

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import (
+from support.federations import (
     assert_same_bits,
     by_hand,
     federation,
@@ -14,10 +14,8 @@ from conftest import (
     tiny_scenario,
     weights_of,
 )
-from core.test_rounds import NoGlobalRandomness
-from losses.test_fccl import close, cross_entropy_loop
-from losses.test_repshare import discriminator_loop, distance_loop
-from methods.test_fccl import Stop, plain, stop_after
+from support.loops import close, cross_entropy_loop, discriminator_loop, to_means_loop
+from support.runs import Stop, plain, stop_after
 
 from fedtutor import losses
 from fedtutor.errors import ModelError, SettingError
@@ -244,7 +242,7 @@ def loss_by_loops(fed, client, m: int = 0) -> float:
     z, z_observed = h @ w.T + b, got["observed"][m].double() @ w.T + b
     kd = 0.0
     if "means" in got:
-        kd = distance_loop(h, data.y, got["means"].double(), got["owned"])
+        kd = to_means_loop(h, data.y, got["means"].double(), got["owned"])
     disc = discriminator_loop(z, data.y, z_observed, got["known"][m])
     if fed.method.reading == "code":
         kd, disc = kd / h.shape[1], disc / z.shape[1]
@@ -525,20 +523,6 @@ def test_what_was_spent_grows_with_every_round_and_falls_with_the_level():
 
 
 # ---------------------------------------------------------------------------------- equal bits
-
-
-@pytest.mark.parametrize(("method", "parameters"), VARIANTS)
-def test_threads_do_not_change_a_bit(method, parameters):
-    one, two = (played(method, parameters=parameters, threads=t, **OPTIONS) for t in (1, 2))
-    assert_same_bits(weights_of(one), weights_of(two))
-    assert plain(one) == plain(two)
-    assert all(math.isfinite(v) for row in one.history["loss"] for v in row["values"])
-
-
-@pytest.mark.parametrize(("method", "parameters"), VARIANTS)
-def test_nothing_reads_the_global_generator(method, parameters):
-    with NoGlobalRandomness():
-        played(method, parameters=parameters, **{**OPTIONS, "rounds": 2})
 
 
 @pytest.mark.parametrize("stopped", [0, 1, 3])

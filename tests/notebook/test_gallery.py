@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import tiny_scenario
+from support.federations import tiny_scenario
 
 from fedtutor import measures, scenarios
 from fedtutor.errors import SettingError

@@ -7,14 +7,9 @@ import bench_gpu
 import bench_rounds as bench
 import pytest
 import torch
+from support.workloads import small
 
 from fedtutor.engine.files import ROOT, load_json
-
-
-def small(**changes) -> bench.Workload:
-    settings = {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9, "batch_size": 1000, **changes}
-    build = bench.mnist(num_clients=3, private_size=90, min_per_client=5, partition="dirichlet")
-    return bench.Workload("small", "lenet5", settings, build)
 
 
 @pytest.mark.parametrize("tensors", [False, True])

@@ -11,10 +11,17 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import pytest
 import torch
-from conftest import NETWORKS, assert_same_bits, images, settings, tiny_scenario, weights_of
 from hypothesis import HealthCheck, given
 from hypothesis import settings as tried
 from hypothesis import strategies as st
+from support.federations import (
+    NETWORKS,
+    assert_same_bits,
+    images,
+    settings,
+    tiny_scenario,
+    weights_of,
+)
 from torch import nn
 
 from fedtutor import methods, models, rounds, scenarios

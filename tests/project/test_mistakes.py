@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 import torch
-from conftest import federation, images, settings, tiny_scenario
+from support.federations import federation, images, settings, tiny_scenario
 from torch import nn
 
 from fedtutor import methods, models, rounds, scenarios

@@ -15,6 +15,7 @@ notebook as soon as that paper's notebook is there; what only the tests check is
 """
 
 import importlib
+import importlib.util
 import re
 from inspect import getsource
 from pathlib import Path
@@ -23,32 +24,26 @@ from pkgutil import iter_modules
 import nbformat
 import pytest
 import torch
-from losses import (
-    test_fccl,
-    test_fccl_plus,
-    test_fedcsd,
-    test_fedlgd,
-    test_repshare,
-    test_transcriptions,
-)
 from support import mutants as engine
 from support.mutants import check_cells, equations, fails, mutants, runnable, survivors
 
 from fedtutor import losses
 from fedtutor.engine.files import ROOT
 
+
+def loaded(path: Path):
+    """The plain-loop tests of a file, as a module."""
+    spec = importlib.util.spec_from_file_location(f"loops_of_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 FILES = [
     importlib.import_module(f"fedtutor.losses.{m.name}") for m in iter_modules(losses.__path__)
 ]
 EQUATIONS = [pytest.param(module, name, id=name) for module in FILES for name in equations(module)]
-LOOPS = (
-    test_transcriptions,
-    test_fccl,
-    test_fccl_plus,
-    test_fedcsd,
-    test_fedlgd,
-    test_repshare,
-)  # plain-loop tests
+LOOPS = [loaded(path) for path in sorted((ROOT / "tests" / "losses").glob("test_*.py"))]
 NOTEBOOK_OF = {"FCCL": "01", "FCCL+": "02", "FedCSD": "03", "RepShare": "04", "FedLGD": "05"}
 
 
@@ -195,7 +190,7 @@ def test_a_check_cell_runs_with_only_what_it_needs(toy, tmp_path):
     cells = check_cells("tilt", tmp_path)
     assert [place for place, *_ in cells] == ["00_a, cell 4"]
     assert "/" not in cells[0][1]
-    cells, tests = runnable("tilt", tmp_path, test_transcriptions)
+    cells, tests = runnable("tilt", tmp_path, *LOOPS)
     assert len(cells) == 1 and not tests
     assert not fails(cells)
     assert survivors(toy, "tilt", cells) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import settings
+from support.federations import settings
 
 from fedtutor.datasets.sources import open_set
 from fedtutor.errors import DataError

@@ -1,57 +1,24 @@
-"""Every registered method: the same bits for any number of threads, and where a client fails."""
+"""A client fails: the same bits for any number of threads, and as if it had not been there."""
 
 import warnings
 
 import pytest
 import torch
-from conftest import assert_same_bits, federation, tiny_scenario, weights_of
-from core.test_rounds import sized
-from torch.utils._python_dispatch import TorchDispatchMode
+from support.every import NAMES, same, small
+from support.every import crowded as ready
+from support.federations import assert_same_bits, federation, weights_of
 
-from fedtutor import rounds
 from fedtutor.errors import SettingError, TrainingError
-from fedtutor.methods import METHODS, Method, make
+from fedtutor.methods import Method
 from fedtutor.rounds import run
 from fedtutor.settings import ON_CLIENT_ERROR
-
-OPTIONS = {"models": ["hidden"], "momentum": 0.9, "participation": 0.7, "rounds": 3}
-LARGE = {"models": ["small_cnn"], "local_epochs": 1, "batch_size": 4}
-OWN = {
-    "fml": {**LARGE, "scenario": lambda: sized(tiny_scenario(clients=4), 32)},
-    "fedlgd": {"virtual_ipc": 2, "virtual_steps": 3},
-}
-NAMES = sorted(METHODS)
-
-
-def ready(name: str, threads: int = 1, method: Method | None = None, **changes):
-    options = {**OPTIONS, **OWN.get(name, {}), **changes}
-    scenario = options.pop("scenario", lambda: tiny_scenario(clients=4))()
-    return federation(method or make(name), scenario=scenario, threads=threads, **options)
-
-
-def same(a, b) -> None:
-    assert_same_bits(weights_of(a), weights_of(b))
-    assert {**a.history, "seconds": 0} == {**b.history, "seconds": 0}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_method_has_the_same_bits_for_any_number_of_threads(name):
-    feds = [ready(name, threads) for threads in (1, 2, 3)]
-    for fed in feds:
-        run(fed)
-    same(feds[0], feds[1])
-    same(feds[0], feds[2])
-
-
-# --- a client that fails
-
 
 WHO, WHEN = "domain1", 2
 
 
 def failing(name: str, error=RuntimeError, *, who=(WHO,)) -> Method:
     """The method, with clients that fail in the second local step of a round."""
-    method = make(name)
+    method = small(name)
     usual, calls = method.local_loss, {}
 
     def local_loss(client, x, y):
@@ -69,7 +36,7 @@ def failing(name: str, error=RuntimeError, *, who=(WHO,)) -> Method:
 
 def sitting_out(name: str) -> Method:
     """The method, with a round in which one client is not selected."""
-    method = make(name)
+    method = small(name)
     method.select = lambda fed: [c for c in fed.clients if (c.id, fed.round_) != (WHO, WHEN)]
     return method
 
@@ -123,7 +90,7 @@ def test_it_is_as_if_the_client_had_not_been_selected(name, keep):
 
 def failing_exchange(name: str, *, who=(WHO,)) -> Method:
     """The method, with clients whose part of the exchange fails when it is done."""
-    method = make(name)
+    method = small(name)
     usual = method.collaborate
     method.failed = []
 
@@ -183,7 +150,7 @@ def test_a_failure_in_the_exchange_puts_everybody_back(name, threads):
 @pytest.mark.parametrize("name", ["kd", "fccl", "rhfl"])
 def test_the_first_public_loss_that_is_no_number_names_its_client(name):
     """From the next batch on everybody's is none, because all of them hear this client's logits."""
-    method = make(name)
+    method = small(name)
     usual, calls = method.public_loss, {}
 
     def public_loss(client, *given):
@@ -204,7 +171,7 @@ def test_the_first_public_loss_that_is_no_number_names_its_client(name):
 
 @pytest.mark.parametrize("damage", [float("nan"), 1e30])
 def test_whose_weights_broke_is_named_though_all_fail_in_the_same_batch(damage):
-    method, broken = make("kd"), "domain3"
+    method, broken = small("kd"), "domain3"
     usual = method.after_local
 
     def after_local(client):
@@ -282,7 +249,7 @@ def test_a_failed_exchange_stops_the_run_by_default_or_where_nobody_is_left():
 
 
 def test_what_fails_in_nobodys_name_stops_the_run():
-    method = make("fedavg")
+    method = small("fedavg")
     method.collaborate = lambda fed, clients: torch.ones(2) @ torch.ones(3)
     with pytest.raises(RuntimeError):
         run(ready("fedavg", 1, method, participation=1.0, on_client_error="leave_out"))
@@ -334,53 +301,3 @@ def test_what_to_do_is_one_of_two_words():
     assert ON_CLIENT_ERROR == ("stop", "leave_out")
     with pytest.raises(SettingError, match="on_client_error"):
         federation(on_client_error="ignore")
-
-
-# --- nothing inside a local epoch waits for a GPU
-
-
-class NoWaiting(TorchDispatchMode):
-    """Notes the operations for which the host would wait until a GPU is done."""
-
-    WAIT = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "equal.default", "item")
-
-    def __init__(self):
-        super().__init__()
-        self.found = set()
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        name = str(function)
-        masks = "index" in name and any(
-            isinstance(i, torch.Tensor) and i.dtype == torch.bool
-            for i in (args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else ())
-        )
-        if masks or any(word in name for word in self.WAIT):
-            self.found.add(f"{name}{' by a mask' if masks else ''}")
-        return function(*args, **(kwargs or {}))
-
-
-def test_the_guard_itself_sees_what_waits():
-    x = torch.arange(3.0)
-    for look in (lambda: float(x[0]), lambda: x[x > 1], lambda: x.nonzero(), lambda: bool(x[1])):
-        with NoWaiting() as guard:
-            look()
-        assert guard.found
-    with NoWaiting() as guard:
-        (x * 2).sum()[None].where(x > 1, x)
-    assert not guard.found
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_no_step_of_a_local_epoch_waits_for_a_gpu(name, monkeypatch):
-    """Loss, gradients, optimizer, what follows a step; the loss is read once per epoch."""
-    fed = ready(name, participation=1.0)
-    usual, guard = rounds.loaded, NoWaiting()
-
-    def watched(*args):
-        for pair in usual(*args):
-            with guard:  # until the next batch is asked for
-                yield pair
-
-    monkeypatch.setattr(rounds, "loaded", watched)
-    run(fed)
-    assert not guard.found
