@@ -1,5 +1,7 @@
 """What every test finds: small networks by name, tables that are put back."""
 
+import os
+
 import hypothesis
 import pytest
 import torch
@@ -14,6 +16,18 @@ from fedtutor.scenarios.base import SCENARIOS  # noqa: E402
 
 hypothesis.settings.register_profile("a machine may be busy", deadline=None)
 hypothesis.settings.load_profile("a machine may be busy")
+
+
+NEEDS = {  # marker: whether it is here, what is missing
+    "gpu": (torch.cuda.is_available, "no GPU"),
+    "data": (lambda: os.environ.get("FEDTUTOR_DATA"), "FEDTUTOR_DATA is not set"),
+}
+
+
+def pytest_runtest_setup(item):
+    for name, (here, missing) in NEEDS.items():
+        if item.get_closest_marker(name) and not here():
+            pytest.skip(missing)
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,6 @@
 """Virtual images: where they begin, how they move, skewed clients, stops, pictures and files."""
 
 import math
-import os
 from dataclasses import replace
 from statistics import mean, stdev
 
@@ -476,7 +475,7 @@ def test_a_client_of_one_image_can_be_distilled():
 # -------------------------------------------------------------------------------- with real data
 
 
-@pytest.mark.skipif(not os.environ.get("FEDTUTOR_DATA"), reason="FEDTUTOR_DATA is not set")
+@pytest.mark.data
 def test_distilled_digits_teach_more_than_as_many_real_ones():
     """MNIST, 10 images per class: networks from scratch on random real images, and after DM.
 

@@ -15,7 +15,7 @@ from fedtutor import rounds
 from fedtutor.methods import METHODS
 
 DEVICE = "cuda"
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+pytestmark = pytest.mark.gpu
 
 
 def assert_close(a: dict, b: dict, *, atol: float = 1e-3) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,17 +19,47 @@ from fedtutor.experiments.results import RESULTS, load_all, load_result, recorde
 FOLDERS = sorted({path.parent.relative_to(RESULTS) for path in stored.entries(RESULTS)}, key=str)
 
 
+@pytest.fixture(scope="module")
+def committed():
+    return load_all(RESULTS)
+
+
+@cache
+def asked_by(name: str, profile: str, scenario: str, overrides: str):
+    """The recipe of many results, read once."""
+    return recipes.load(name, profile=profile, scenario=scenario, overrides=json.loads(overrides))
+
+
+def fault(path: Path, r) -> str | None:
+    """Why its recipe would not find a result there, or would find another; None if it does."""
+    if isinstance(r, StorageError):
+        return str(r)
+    try:
+        asked = asked_by(r.recipe, r.profile, r.scenario["name"], json.dumps(r.overrides))
+        if result_path(asked, r.method, r.seed) != path:
+            return f"it belongs to {result_path(asked, r.method, r.seed).relative_to(RESULTS)}"
+        found = recorded(asked, r.method, r.seed, warn=False)
+    except FedtutorError as error:
+        return str(error)
+    return None if found == r else "its recipe or its data have changed: run it again"
+
+
 @pytest.mark.parametrize("folder", FOLDERS, ids=str)
-def test_committed_results_are_those_of_their_recipe(folder: Path):
-    there = {p: r for p, r in load_all(RESULTS).items() if p.parent == RESULTS / folder}
-    assert there
-    for path, r in there.items():
-        assert not isinstance(r, StorageError), r
-        asked = recipes.load(
-            r.recipe, profile=r.profile, scenario=r.scenario["name"], overrides=r.overrides
-        )
-        assert result_path(asked, r.method, r.seed) == path
-        assert recorded(asked, r.method, r.seed, warn=False) == r, f"{path.stem}: run it again"
+def test_committed_results_are_those_of_their_recipe(folder: Path, committed):
+    there = {path: r for path, r in committed.items() if path.parent == RESULTS / folder}
+    faults = {path.name: fault(path, r) for path, r in there.items()}
+    assert there and not any(faults.values()), "\n".join(
+        f"{folder}/{name}: {words}" for name, words in faults.items() if words
+    )
+
+
+def test_every_fault_of_a_result_is_named(committed):
+    (path, good), (_, other) = list(committed.items())[:2]
+    assert fault(path, good) is None
+    assert "belongs to" in fault(path, other)
+    assert "run it again" in fault(path, replace(good, parameters={"mu": -1.0}))
+    assert "gone" in fault(path, StorageError("gone", where="here", do="nothing"))
+    assert "recipe" in fault(path, replace(good, recipe="no such recipe"))
 
 
 def test_every_folder_of_results_has_its_row():
@@ -37,10 +68,10 @@ def test_every_folder_of_results_has_its_row():
     assert sorted(rows) == sorted(folder.as_posix() for folder in FOLDERS)
 
 
-def test_data_of_committed_results_are_those_of_today():
+def test_data_of_committed_results_are_those_of_today(committed):
     """Where the data are at hand, their fingerprint is the recorded one."""
     seen = {}
-    for r in load_all(RESULTS).values():
+    for r in committed.values():
         key = (r.scenario["name"], str(r.scenario["options"]))
         if key not in seen:
             try:

@@ -144,6 +144,7 @@ def test_conference_rotates_by_at_most_15_degrees():
     assert seen.float().mean() > 0.9 and 11 < angle.max() < 19 and -19 < angle.min() < -11
 
 
+@pytest.mark.serial
 def test_it_costs_less_than_one_exchange_of_logits():
     """Per batch of 128: like one training step of a small network (4 and 14 ms, alone).
 

@@ -117,6 +117,7 @@ def test_private_and_test_indices_are_disjoint(monkeypatch, split_seed):
     assert sorted(everywhere + numbers(scenario.tests["mnist"])) == list(range(5000))
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize(("name", "options"), ALL)
 def test_loads_offline_and_fast(monkeypatch, name, options):
     def blocked(*_, **__):

@@ -4,7 +4,6 @@ A set that is not there is skipped; one that is there is compared with the known
 """
 
 import gc
-import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +19,7 @@ from fedtutor.methods import make
 from fedtutor.rounds import run
 from fedtutor.scenarios.base import build
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("FEDTUTOR_DATA"), reason="FEDTUTOR_DATA is not set"
-)
+pytestmark = pytest.mark.data
 
 # Measured once and typed here by hand. Samples and copies are those of the folder that
 # data/README.md describes; whoever holds other samples sees the tests of those skipped.
@@ -88,6 +85,7 @@ def status(key: str) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize(("name", "options"), AT_HAND)
 def test_loads_fast_and_small_and_trains(name, options):
     there(build, name, **options)  # what is prepared once is prepared now
