@@ -1,5 +1,9 @@
 """The house keeps its rules: who imports whom, how thin the core is, how long a file may be."""
 
+import ast
+import re
+from pathlib import Path
+
 import pytest
 from importlinter.cli import lint_imports
 
@@ -61,3 +65,27 @@ def test_the_door_offers_what_it_names_and_nothing_else():
         _ = fedtutor.Clients
     with pytest.raises(ImportError, match="FedAvg"):
         exec("from fedtutor import FedAvg")
+
+
+# --- the tests have their house, too
+
+TESTS = ROOT / "tests"
+FILES = {path.relative_to(TESTS).as_posix(): path for path in sorted(TESTS.rglob("*.py"))}
+NO_WING = {"core", "project", "support"}
+
+
+def test_every_test_lies_in_the_folder_of_its_wing():
+    wings = {path.name for path in HOME.iterdir() if (path / "__init__.py").exists()}
+    folders = {Path(name).parts[0] for name in FILES if "/" in name}
+    assert folders - NO_WING == wings
+    assert not [name for name in FILES if "/" not in name and name.startswith("test_")]
+
+
+def test_tests_import_what_they_share_and_not_each_other():
+    """What two of them need lies in tests/support."""
+    for name, path in FILES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom | ast.Import):
+                modules = [getattr(node, "module", None), *(alias.name for alias in node.names)]
+                found = [m for m in modules if m and re.search(r"\b(conftest|test_\w+)$", m)]
+                assert not found, f"tests/{name} imports {found[0]}"
