@@ -23,6 +23,7 @@ def whole(tmp_path_factory):
     return faults.whole_run(tmp_path_factory.mktemp("whole"))
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("k", range(5))
 def test_killed_at_a_seeded_moment(whole, k, tmp_path):

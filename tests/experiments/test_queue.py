@@ -325,6 +325,7 @@ def beyond(*names: str) -> list[str]:
                   if not allowed & {*map(normal, owners)})  # fmt: skip
 
 
+@pytest.mark.slow
 def test_nothing_is_needed_but_what_the_docstring_names(in_processes, tmp_path):
     """The list, packed images and a run, while no other package can be imported."""
     assert "torch, torchvision and pandas, with" in " ".join(queue.__doc__.split())
@@ -360,6 +361,7 @@ def test_two_at_once_are_the_same_as_one_after_the_other(in_processes, places, t
         assert plain(alone) == plain(beside) and beside.environment["at_once"] == 2
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_with_the_same_bits(in_processes, places, tmp_path):
     run = in_processes(80)[0]
     job, until = jobs.Job(worker.task(run, places)), time.time() + 120

@@ -160,6 +160,7 @@ def test_no_step_of_a_local_epoch_waits_for_a_gpu(name, monkeypatch):
 # --- the page
 
 
+@pytest.mark.slow
 def test_a_method_is_added_by_what_the_page_says(tmp_path):
     """One file and one row, in a copy: the tests above pass for it there, and none did before."""
     page = (FOLDER / "README.md").read_text(encoding="utf-8")

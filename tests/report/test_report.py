@@ -351,6 +351,7 @@ def spoil(kind, runs, folder):
     return "of other settings"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cut", "duplicate", "foreign", "wrong"])
 def test_a_bad_file_is_named_and_its_run_is_open(some, kind, capsys):
     folder, runs, build = some
