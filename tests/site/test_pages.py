@@ -115,7 +115,7 @@ def committed(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture(params=["site", "committed"])
+@pytest.fixture(params=["site", pytest.param("committed", marks=pytest.mark.slow)])
 def any_site(request) -> Path:
     return request.getfixturevalue(request.param)
 
