@@ -13,7 +13,7 @@ import json
 import math
 import pickle
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -82,18 +82,13 @@ def jpeg_npz(path: Path) -> Pixels:
                     at = int(end)
                 yield np.stack(images)
 
-    def fill(array):
-        start = 0
-        for block in decoded(np.arange(len(y)), array.shape[1]):
-            array[start : start + len(block)] = block
-            start += len(block)
-
     def blocks(rows, size):
         if len(y) < MANY or count < len(y):
             return decoded(rows, size)
         state = path.stat()
         name = f"{path.parent.name}-{path.stem}-{size}-{state.st_size:x}-{state.st_mtime_ns:x}"
-        return from_cache(name, len(y), rows, size, fill)
+        every = (image for block in decoded(np.arange(len(y)), size) for image in block)
+        return from_cache(name, len(y), rows, size, every)
 
     return Pixels(y, blocks)
 
@@ -164,8 +159,15 @@ def _selected(file, shape: tuple[int, ...], rows: np.ndarray) -> Iterator[np.nda
             yield block[here - start]
 
 
-def from_cache(name: str, count: int, rows: np.ndarray, size: int, fill) -> Iterator[np.ndarray]:
-    """Blocks of an array that `fill` prepares once; mapped anew for each, to give memory back."""
+def from_cache(name: str, count: int, rows: np.ndarray, size: int,
+               every: Iterable[np.ndarray]) -> Iterator[np.ndarray]:  # fmt: skip
+    """Blocks of the images, of which all are prepared once; mapped anew for each, to give memory
+    back. every: all `count` images, uint8 [size, size, 3], made when they are asked for."""
+
+    def fill(array):
+        for i, image in enumerate(every):
+            array[i] = image
+
     for part in parts(rows, 3 * size * size):
         yield np.asarray(prepared(name, (count, size, size, 3), fill)[part])
 

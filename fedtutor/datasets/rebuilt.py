@@ -67,9 +67,7 @@ def corrupted(images: Images, corruption: str, *, severity: int, rows: np.ndarra
     CIFAR-10's test set) only, so a selection does not change an image. Made once, then cached.
     """
     choose(corruption, CORRUPTIONS, kind="corruption", where="CIFAR-10-C")
-    if severity not in (1, 2, 3, 4, 5):
-        raise SettingError(f"severity = {severity!r}", where="CIFAR-10-C",
-                           do="give a whole number from 1 to 5")  # fmt: skip
+    require_severity(severity, "CIFAR-10-C")
     words = f"{images.source}, {corruption} rebuilt"
     if not images.read:
         return unread(images, 3, size, words)
@@ -84,6 +82,12 @@ def corrupted(images: Images, corruption: str, *, severity: int, rows: np.ndarra
     made = cache.prepared(name, (len(x), size, size, 3), fill)
     out = torch.from_numpy(np.ascontiguousarray(made.transpose(0, 3, 1, 2)))
     return Images(out, images.y, words)
+
+
+def require_severity(severity, where: str) -> None:
+    if severity not in (1, 2, 3, 4, 5) or isinstance(severity, bool):
+        raise SettingError(f"severity = {severity!r}", where=where,
+                           do="give a whole number from 1 to 5")  # fmt: skip
 
 
 def _corrupt(image: np.ndarray, corruption: str, severity: int, row: int) -> np.ndarray:
