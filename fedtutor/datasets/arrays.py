@@ -15,7 +15,6 @@ import pickle
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -293,7 +292,7 @@ class _Arrays(pickle.Unpickler):
 
 def cifar(folder: Path, names: Sequence[str], labels: str) -> Pixels:
     """The "Python version" of CIFAR: files with `data` uint8 [n, 3072] and a list `labels`."""
-    files = []
+    images, classes = [], []
     for name in names:
         with reading(folder / name), open(folder / name, "rb") as file:
             try:
@@ -307,16 +306,10 @@ def cifar(folder: Path, names: Sequence[str], labels: str) -> Pixels:
                 raise ValueError("not a CIFAR file") from None
             if len(y) != len(data):
                 raise ValueError("images and labels differ in number")
-            files.append((data, y))
-    ends = np.cumsum([0, *(len(data) for data, _ in files)])
-
-    def blocks(rows, size):
-        for (data, _), (start, end) in zip(files, pairwise(ends), strict=True):
-            here = rows[(rows >= start) & (rows < end)] - start
-            if len(here):
-                yield data[here].transpose(0, 2, 3, 1)
-
-    return Pixels(np.concatenate([y for _, y in files]), blocks)
+            images.append(data)
+            classes.append(y)
+    x = np.concatenate(images).transpose(0, 2, 3, 1)
+    return Pixels(np.concatenate(classes), lambda rows, size: (x[part] for part in parts(rows)))
 
 
 def corrupted(path: Path) -> Pixels:

@@ -8,7 +8,6 @@ published CIFAR-10-C has weaker ones, so here a severity hurts more. Scenarios s
 """
 
 import hashlib
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from ..errors import DataError, SettingError, choose
 from ..images import Images
 from . import cache
 from .arrays import resized
-from .bundled import unread
+from .bundled import packaged, unread
 from .catalog import CORRUPTIONS
 
 PHOTOS = ("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg")  # shipped with scikit-image
@@ -30,7 +29,8 @@ def mnist_m(digits: Images, *, seed: int = 0) -> Images:
 
     Image i has a patch of its own that depends on `seed` and i only.
     """
-    photos, size = _photographs(), digits.x.shape[-1]
+    photos = [packaged("skimage", f"data/{name}", _photograph) for name in PHOTOS]
+    size = digits.x.shape[-1]
     words = f"MNIST-M rebuilt: {digits.source} on patches of {len(photos)} photographs"
     if not digits.read:
         return unread(digits, 3, size, words)
@@ -46,17 +46,9 @@ def mnist_m(digits: Images, *, seed: int = 0) -> Images:
     return Images(out, digits.y, words)
 
 
-def _photographs() -> list[torch.Tensor]:
-    spec = find_spec("skimage")
-    try:
-        folder = Path(spec.submodule_search_locations[0]) / "data"
-        photos = [np.asarray(Image.open(folder / name).convert("RGB")) for name in PHOTOS]
-    except (AttributeError, OSError):
-        raise DataError(
-            "the photographs of scikit-image are not there", where="skimage/data",
-            do="install it: pip install scikit-image (see requirements.txt)",
-        ) from None  # fmt: skip
-    return [torch.from_numpy(photo.copy()).permute(2, 0, 1) for photo in photos]
+def _photograph(file: Path) -> torch.Tensor:
+    with Image.open(file) as photo:
+        return torch.from_numpy(np.array(photo.convert("RGB"))).permute(2, 0, 1)
 
 
 def corrupted(images: Images, corruption: str, *, severity: int, rows: np.ndarray,
