@@ -107,7 +107,10 @@ def assembled(name: str, title: str, look: Look, clients: Sequence[ClientData], 
 
 def one_client_each(name: str, title: str, look: Look, domains: dict, *, seed: int,
                     public=("none", 1), stand_in: bool = False) -> Scenario:  # fmt: skip
-    """domains: name -> (`Source` or `Images`, private index, the same for the test, its index)."""
+    """One client and one test set per domain: name -> (train, private indices, test, its indices).
+
+    train and test are a `Source` or `Images` each; None for the indices of the test takes all.
+    """
 
     def taken(source, index):
         if isinstance(source, Source):
