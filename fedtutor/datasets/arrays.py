@@ -13,9 +13,8 @@ import json
 import math
 import pickle
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,18 +81,13 @@ def jpeg_npz(path: Path) -> Pixels:
                     at = int(end)
                 yield np.stack(images)
 
-    def fill(array):
-        start = 0
-        for block in decoded(np.arange(len(y)), array.shape[1]):
-            array[start : start + len(block)] = block
-            start += len(block)
-
     def blocks(rows, size):
         if len(y) < MANY or count < len(y):
             return decoded(rows, size)
         state = path.stat()
         name = f"{path.parent.name}-{path.stem}-{size}-{state.st_size:x}-{state.st_mtime_ns:x}"
-        return from_cache(name, len(y), rows, size, fill)
+        every = (image for block in decoded(np.arange(len(y)), size) for image in block)
+        return from_cache(name, len(y), rows, size, every)
 
     return Pixels(y, blocks)
 
@@ -164,8 +158,15 @@ def _selected(file, shape: tuple[int, ...], rows: np.ndarray) -> Iterator[np.nda
             yield block[here - start]
 
 
-def from_cache(name: str, count: int, rows: np.ndarray, size: int, fill) -> Iterator[np.ndarray]:
-    """Blocks of an array that `fill` prepares once; mapped anew for each, to give memory back."""
+def from_cache(name: str, count: int, rows: np.ndarray, size: int,
+               every: Iterable[np.ndarray]) -> Iterator[np.ndarray]:  # fmt: skip
+    """Blocks of the images, of which all are prepared once; mapped anew for each, to give memory
+    back. every: all `count` images, uint8 [size, size, 3], made when they are asked for."""
+
+    def fill(array):
+        for i, image in enumerate(every):
+            array[i] = image
+
     for part in parts(rows, 3 * size * size):
         yield np.asarray(prepared(name, (count, size, size, 3), fill)[part])
 
@@ -291,7 +292,7 @@ class _Arrays(pickle.Unpickler):
 
 def cifar(folder: Path, names: Sequence[str], labels: str) -> Pixels:
     """The "Python version" of CIFAR: files with `data` uint8 [n, 3072] and a list `labels`."""
-    files = []
+    images, classes = [], []
     for name in names:
         with reading(folder / name), open(folder / name, "rb") as file:
             try:
@@ -305,16 +306,10 @@ def cifar(folder: Path, names: Sequence[str], labels: str) -> Pixels:
                 raise ValueError("not a CIFAR file") from None
             if len(y) != len(data):
                 raise ValueError("images and labels differ in number")
-            files.append((data, y))
-    ends = np.cumsum([0, *(len(data) for data, _ in files)])
-
-    def blocks(rows, size):
-        for (data, _), (start, end) in zip(files, pairwise(ends), strict=True):
-            here = rows[(rows >= start) & (rows < end)] - start
-            if len(here):
-                yield data[here].transpose(0, 2, 3, 1)
-
-    return Pixels(np.concatenate([y for _, y in files]), blocks)
+            images.append(data)
+            classes.append(y)
+    x = np.concatenate(images).transpose(0, 2, 3, 1)
+    return Pixels(np.concatenate(classes), lambda rows, size: (x[part] for part in parts(rows)))
 
 
 def corrupted(path: Path) -> Pixels:

@@ -6,7 +6,8 @@ one data set until somebody checks (FINGERPRINTS below, `data/README.md` for sou
 """
 
 import zlib
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -50,20 +51,16 @@ def from_arrays(images: np.ndarray, labels: np.ndarray, source: str) -> Images:
             do="store uint8 images [n, h, w] or [n, h, w, channels] and whole-number labels [n]"
             + scaled * (images.dtype.kind == "f"),
         )  # fmt: skip
-    require_channels_last(images.shape, where=where)
-    images = images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
-    x = torch.from_numpy(np.ascontiguousarray(images))
-    return Images(x, torch.from_numpy(labels.astype(np.int64)), source)
-
-
-def require_channels_last(shape: tuple[int, ...], *, where: str) -> None:
-    """Raise `DataError` for images [n, h, w, channels] that have no more rows than channels."""
+    shape = images.shape
     if len(shape) == 4 and shape[1] <= shape[3] and shape[1:] != (1, 1, 1):
         raise DataError(
             f"images {list(shape)} have {shape[-1]} channels and {shape[1]} rows of pixels",
             where=where, do="the channels come last: images.transpose(0, 2, 3, 1) brings them from "
             "[n, channels, h, w] to [n, h, w, channels]",
         )  # fmt: skip
+    images = images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
+    x = torch.from_numpy(np.ascontiguousarray(images))
+    return Images(x, torch.from_numpy(labels.astype(np.int64)), source)
 
 
 def bundled(name: str, path: Path = BUNDLED) -> Images:
@@ -161,11 +158,15 @@ def _packaged_table(package: str, path: str) -> np.ndarray:
 
     The packages' own readers need up to a second or import the whole package; this takes a tenth.
     """
+    return packaged(package, path, partial(np.loadtxt, delimiter=",", dtype=np.uint8))
+
+
+def packaged(package: str, path: str, read: Callable):
+    """read(file) of a file that an installed package ships; the package is not imported."""
     spec = find_spec(package)
-    name = {"sklearn": "scikit-learn"}.get(package, package)
+    name = {"sklearn": "scikit-learn", "skimage": "scikit-image"}.get(package, package)
     try:
-        file = Path(spec.submodule_search_locations[0]) / path
-        return np.loadtxt(file, delimiter=",", dtype=np.uint8)
+        return read(Path(spec.submodule_search_locations[0]) / path)
     except (AttributeError, OSError, ValueError, EOFError, zlib.error):
         raise DataError(
             f"cannot read {Path(path).name}, which the package {name} ships",

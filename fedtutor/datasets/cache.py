@@ -15,7 +15,6 @@ import zlib
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from urllib.error import URLError
 
 import numpy as np
 from torchvision.datasets.utils import download_url
@@ -65,36 +64,28 @@ def fetch(urls: Sequence[str], target: Path, md5: str, *, where: str, do: str) -
     """
 
     def download(folder: Path) -> Path:
-        found = _download(urls, folder, target.name, md5)
-        if isinstance(found, str):
-            raise DataError(f"{target.name} cannot be downloaded: {found}",
-                            where=f"{where}; then {', '.join(urls)}", do=do)  # fmt: skip
-        return found
+        problem, wrong = "", 0
+        for url in urls:
+            for _ in range(2):
+                try:
+                    download_url(url, str(folder), target.name, md5)
+                    return folder / target.name
+                except RuntimeError:  # torchvision's word for a wrong checksum
+                    problem, wrong = "wrong checksum", wrong + 1
+                    (folder / target.name).unlink(missing_ok=True)
+                except (OSError, EOFError) as error:
+                    problem = f"no answer ({getattr(error, 'reason', error)})"
+                    break  # the same server would not answer better
+        problem = "wrong checksum, twice" if wrong > 1 else problem
+        raise DataError(f"{target.name} cannot be downloaded: {problem}",
+                        where=f"{where}; then {', '.join(urls)}", do=do)  # fmt: skip
 
-    return made_once(target, download)
-
-
-def _download(urls: Sequence[str], temporary: Path, name: str, md5: str) -> Path | str:
-    """The downloaded file, or why there is none."""
-    problems, before = [], socket.getdefaulttimeout()
+    before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(TIMEOUT)
     try:
-        for url in urls:
-            for attempt in (1, 2):
-                file = temporary / f"{attempt}" / name
-                try:
-                    download_url(url, str(file.parent), name, md5)
-                    return file
-                except (URLError, OSError, EOFError) as error:
-                    problems.append(f"no answer ({getattr(error, 'reason', error)})")
-                    break  # the same server would not answer better
-                except RuntimeError:  # torchvision's word for a wrong checksum
-                    problems.append("wrong checksum")
-                    file.unlink(missing_ok=True)
+        return made_once(target, download)
     finally:
         socket.setdefaulttimeout(before)
-    twice = problems.count("wrong checksum") > 1
-    return "wrong checksum, twice" if twice else problems[-1]
 
 
 def unpack(archive: Path) -> Path:

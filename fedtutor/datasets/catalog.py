@@ -12,7 +12,7 @@ from torchvision import datasets as tv
 from . import arrays, folders
 
 TRAIN_TEST = ("train", "test")
-DIGITS = tuple("0123456789")
+RESIZED = {"npz": "resized copy", "jpeg": "JPEG copy"}
 README = "see data/README.md for the files and the expected tree"
 
 
@@ -47,8 +47,10 @@ class DataSet:
         return f"get it from {self.page}, set FEDTUTOR_DATA to the folder that holds it; {README}"
 
 
-def _idx(prefix: dict[str, str]) -> Callable[[str], list[tuple]]:
-    return lambda split: [(f"{prefix[split]}-images-idx3-ubyte", arrays.idx, {})]
+def _tree(reader, *paths: str, names: dict | None = None, **options) -> Callable:
+    """Trees of one reader; {} stands for the split, or for what `names` says of it."""
+    return lambda split: [(path.format(name), reader, options) for path in paths
+                          for name in (names or {}).get(split, (split,))]  # fmt: skip
 
 
 def _idx_downloads(kind, folder: str) -> Callable[[str], list[tuple]]:
@@ -77,16 +79,7 @@ def _cifar(kind, folder: str, labels: str) -> dict:
             "downloads": lambda split: [([kind.url], kind.filename, kind.tgz_md5)]}  # fmt: skip
 
 
-def _domains(num_classes: int, *paths: str, names: dict | None = None) -> Callable:
-    """Trees of class folders, one per domain."""
-    return lambda split: [(path.format(name), folders.class_folders, {"num_classes": num_classes})
-                          for path in paths
-                          for name in (names or {}).get(split, (split,))]  # fmt: skip
-
-
-USPS_FILES = {"train": "usps.bz2", "test": "usps.t.bz2"}
-T10K = {"train": "train", "test": "t10k"}
-SVHN_SAMPLE = "5,000 official test images"
+IDX = _tree(arrays.idx, "{}-images-idx3-ubyte", names={"test": ("t10k",)})
 CORRUPTIONS = (
     "gaussian_noise", "shot_noise", "impulse_noise", "defocus_blur", "glass_blur", "motion_blur",
     "zoom_blur", "snow", "frost", "fog", "brightness", "contrast", "elastic_transform", "pixelate",
@@ -95,53 +88,51 @@ CORRUPTIONS = (
 
 SETS = {
     "mnist": DataSet(
-        "MNIST", 10, _idx(T10K), "http://yann.lecun.com/exdb/mnist",
+        "MNIST", 10, IDX, "http://yann.lecun.com/exdb/mnist",
         {"train": (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949),
          "test": (980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009)},
         homes=("MNIST/raw",), downloads=_idx_downloads(tv.MNIST, "MNIST"),
     ),
     "fashion_mnist": DataSet(
-        "Fashion-MNIST", 10, _idx(T10K), "https://github.com/zalandoresearch/fashion-mnist",
+        "Fashion-MNIST", 10, IDX, "https://github.com/zalandoresearch/fashion-mnist",
         {"train": (6000,) * 10, "test": (1000,) * 10},
         homes=("FashionMNIST/raw",), downloads=_idx_downloads(tv.FashionMNIST, "FashionMNIST"),
     ),
     "emnist_digits": DataSet(
-        "EMNIST digits", 10, _idx({s: f"emnist-digits-{s}" for s in TRAIN_TEST}),
+        "EMNIST digits", 10, _tree(arrays.idx, "emnist-digits-{}-images-idx3-ubyte"),
         "https://www.nist.gov/itl/products-and-services/emnist-dataset",
         {"train": (24000,) * 10, "test": (4000,) * 10},
         homes=("EMNIST/raw", "gzip"), archives=("EMNIST/raw/gzip.zip", "gzip.zip"),
         downloads=lambda split: [([tv.EMNIST.url], "EMNIST/raw/gzip.zip", tv.EMNIST.md5)],
     ),
     "usps": DataSet(
-        "USPS", 10, lambda split: [(USPS_FILES[split], arrays.usps, {})],
+        "USPS", 10, _tree(arrays.usps, "usps{}.bz2", names={"train": ("",), "test": (".t",)}),
         "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps",
         {"train": (1194, 1005, 731, 658, 652, 556, 664, 645, 542, 644),
          "test": (359, 264, 198, 166, 200, 160, 170, 147, 166, 177)},
         downloads=_listed_download(tv.USPS),
     ),
     "svhn": DataSet(
-        "SVHN", 10, lambda split: [(f"{split}_32x32.mat", arrays.mat, {})],
+        "SVHN", 10, _tree(arrays.mat, "{}_32x32.mat"),
         "http://ufldl.stanford.edu/housenumbers",
         {"train": (4948, 13861, 10585, 8497, 7458, 6882, 5727, 5595, 5045, 4659),
          "test": (1744, 5099, 4149, 2882, 2523, 2384, 1977, 2019, 1660, 1595)},
-        downloads=_listed_download(tv.SVHN), samples={5000: SVHN_SAMPLE},
+        downloads=_listed_download(tv.SVHN), samples={5000: "5,000 official test images"},
     ),
     "syn": DataSet(
         "SYN (Roy et al.)", 10,
-        _domains(10, "{}", names={"train": ("imgs_train",), "test": ("imgs_valid",)}),
+        _tree(folders.class_folders, "imgs_{}", names={"test": ("valid",)}, num_classes=10),
         "https://www.kaggle.com/datasets/prasunroy/synthetic-digits",
         {"train": 10000, "test": 2000},
         homes=("synthetic_digits",), archives=("synthetic_digits.zip", "synthetic-digits.zip"),
     ),
     "synth_digits": DataSet(
-        "SynthDigits", 10, lambda split: [(f"synth_{split}_32x32.mat", arrays.mat, {})],
+        "SynthDigits", 10, _tree(arrays.mat, "synth_{}_32x32.mat"),
         "http://yaroslav.ganin.net (SynthDigits.zip)", {"train": 479400, "test": 9553},
         homes=("", "SynthDigits"), archives=("SynthDigits.zip",),
     ),
     "mnist_m": DataSet(
-        "MNIST-M", 10,
-        lambda split: [(f"mnist_m_{split}", folders.listed,
-                        {"table": f"mnist_m_{split}_labels.txt"})],
+        "MNIST-M", 10, _tree(folders.listed, "mnist_m_{}"),
         "http://yaroslav.ganin.net (mnist_m.tar.gz)", {"train": 59001, "test": 9001},
         archives=("mnist_m.tar.gz",),
     ),
@@ -156,8 +147,7 @@ SETS = {
         **_cifar(tv.CIFAR100, "cifar-100-python", "fine_labels"),
     ),
     "cifar10_c": DataSet(
-        "CIFAR-10-C", 10,
-        lambda split: [(f"{split}.npy", arrays.corrupted, {})],
+        "CIFAR-10-C", 10, _tree(arrays.corrupted, "{}.npy"),
         "https://zenodo.org/records/2535967", {name: (5000,) * 10 for name in CORRUPTIONS},
         splits=CORRUPTIONS, homes=("CIFAR-10-C",), archives=("CIFAR-10-C.tar",),
     ),
@@ -171,45 +161,48 @@ SETS = {
         copy={"npz": "64 x 64 copy", "jpeg": ""},
     ),
     "office_caltech10": DataSet(
-        "Office-Caltech-10", 10, _domains(10, "{}", names={"caltech": ("caltech", "caltech10")}),
+        "Office-Caltech-10", 10,
+        _tree(folders.class_folders, "{}", names={"caltech": ("caltech", "caltech10")},
+              num_classes=10),
         "https://faculty.cc.gatech.edu/~judy/domainadapt",
         {"amazon": 958, "caltech": 1123, "dslr": 157, "webcam": 295},
         splits=("amazon", "caltech", "dslr", "webcam"),
         homes=("office_caltech_10", "office_caltech_10/images"),
-        archives=("office_caltech_10.zip",), copy={"npz": "64 x 64 copy", "jpeg": "JPEG copy"},
+        archives=("office_caltech_10.zip",), copy={**RESIZED, "npz": "64 x 64 copy"},
     ),
     "office31": DataSet(
-        "Office-31", 31, _domains(31, "{}/images", "{}"),
+        "Office-31", 31, _tree(folders.class_folders, "{}/images", "{}", num_classes=31),
         "https://faculty.cc.gatech.edu/~judy/domainadapt",
         {"amazon": 2817, "dslr": 498, "webcam": 795}, splits=("amazon", "dslr", "webcam"),
         homes=("domain_adaptation_images", "Original_images"),
         archives=("domain_adaptation_images.tar.gz",),
-        copy={"npz": "resized copy", "jpeg": "JPEG copy"},
+        copy=RESIZED,
     ),
     "office_home": DataSet(
-        "Office-Home", 65, _domains(65, "{}", names={"real_world": ("Real World", "Real_World"),
-                                    "art": ("Art",), "clipart": ("Clipart",),
-                                    "product": ("Product",)}),
+        "Office-Home", 65,
+        _tree(folders.class_folders, "{}", num_classes=65,
+              names={"art": ("Art",), "clipart": ("Clipart",), "product": ("Product",),
+                     "real_world": ("Real World", "Real_World")}),
         "https://www.hemanthdv.org/officeHomeDataset.html",
         {"art": 2427, "clipart": 4365, "product": 4439, "real_world": 4357},
         splits=("art", "clipart", "product", "real_world"),
         homes=("OfficeHomeDataset_10072016",), archives=("OfficeHomeDataset_10072016.zip",),
-        copy={"npz": "resized copy", "jpeg": "JPEG copy"},
+        copy=RESIZED,
     ),
     "femnist": DataSet(
-        "FEMNIST (LEAF), digits", 10, lambda split: [(f"data/{split}", arrays.leaf, {})],
+        "FEMNIST (LEAF), digits", 10, _tree(arrays.leaf, "data/{}"),
         "https://github.com/TalwalkarLab/leaf (data/femnist, preprocess.sh)", {},
     ),
     "retina": DataSet(
-        "retina", 2, lambda split: [(path, reader, {}) for path, reader in {
-            "drishti": (("Drishti-GS1_files", folders.drishti),),
-            "acrima": (("Database/Images", folders.acrima),),
-            "rim": (("RIM-ONE_DL_images", folders.rim_one),),
-            "refuge": (("REFUGE", folders.refuge), ("Training400", folders.refuge)),
-        }[split]],
+        "retina", 2, lambda split: {
+            "drishti": [("Drishti-GS1_files", folders.glaucoma, {"within": "Images"})],
+            "acrima": [("Database/Images", folders.acrima, {})],
+            "rim": [("RIM-ONE_DL_images", folders.glaucoma, {"within": "partitioned_randomly"})],
+            "refuge": [("REFUGE", folders.glaucoma, {}), ("Training400", folders.glaucoma, {})],
+        }[split],
         "the four pages in data/README.md",
         {"drishti": 101, "acrima": 705, "rim": 485, "refuge": 1200},
         splits=("drishti", "acrima", "rim", "refuge"),
-        copy={"npz": "resized copy", "jpeg": "JPEG copy"},
+        copy=RESIZED,
     ),
 }  # fmt: skip

@@ -4,7 +4,7 @@ Images are decoded and resized once, then read from the cache.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -50,19 +50,18 @@ def image_files(files: Sequence[tuple[Path, int]], folder: Path) -> Pixels:
             digest.update(f"{path}{state.st_size}{state.st_mtime_ns}".encode())
         name = f"{folder.name}-{size}-{digest.hexdigest()[:16]}"
 
-        def fill(array):
-            for i, (path, _) in enumerate(files):
-                with reading(path, do="delete the image or replace it"):
-                    array[i] = decode(path, size)
+        def image(path):
+            with reading(path, do="delete the image or replace it"):
+                return decode(path, size)
 
-        return from_cache(name, len(files), rows, size, fill)
+        return from_cache(name, len(files), rows, size, (image(path) for path, _ in files))
 
     return Pixels(y, blocks)
 
 
-def listed(folder: Path, table: str) -> Pixels:
-    """MNIST-M: a folder of images; beside it a text file with `<file name> <label>` a line."""
-    table = folder.parent / table
+def listed(folder: Path) -> Pixels:
+    """MNIST-M: images; beside their folder <folder>_labels.txt, `<file name> <label>` a line."""
+    table = folder.with_name(f"{folder.name}_labels.txt")
     with reading(table):
         rows = [line.split() for line in table.read_text(encoding="utf-8").splitlines() if line]
         files = [(folder / name, int(label)) for name, label in rows]
@@ -83,30 +82,19 @@ def tiny_validation(folder: Path) -> Pixels:
     return image_files(files, folder)
 
 
-def drishti(folder: Path) -> Pixels:
-    """Drishti-GS1: {Training,Test}/Images/{NORMAL,GLAUCOMA}/*.png; 1 is glaucoma."""
-    return _two_classes(folder, lambda path: "Images" in path.parts)
-
-
 def acrima(folder: Path) -> Pixels:
     """ACRIMA: Database/Images; `_g_` in a file name says glaucoma."""
     return image_files([(p, int("_g_" in p.name)) for p in _images_in(folder)], folder)
 
 
-def rim_one(folder: Path) -> Pixels:
-    """RIM-ONE DL: partitioned_randomly/{training_set,test_set}/{glaucoma,normal}/*.png."""
-    return _two_classes(folder, lambda path: "partitioned_randomly" in path.parts)
+def glaucoma(folder: Path, within: str = "") -> Pixels:
+    """Images in folders whose name says glaucoma (1) or normal (0), below one called `within`.
 
-
-def refuge(folder: Path) -> Pixels:
-    """REFUGE: {Training400,...}/{Glaucoma,Non-Glaucoma}/*.jpg."""
-    return _two_classes(folder, lambda path: True)
-
-
-def _two_classes(folder: Path, wanted: Callable[[Path], bool]) -> Pixels:
-    """Images below folders whose name says glaucoma (1) or normal (0)."""
+    Drishti-GS1: {Training,Test}/Images/{NORMAL,GLAUCOMA}/*.png; RIM-ONE DL: partitioned_randomly/
+    {training_set,test_set}/{glaucoma,normal}/*.png; REFUGE: {Training400,...}/{Glaucoma,...}/*.jpg.
+    """
     label = {"glaucoma": 1, "normal": 0, "non-glaucoma": 0}
     files = [(path, label[path.parent.name.lower()]) for path in sorted(folder.rglob("*"))
              if path.suffix.lower() in SUFFIXES and path.parent.name.lower() in label
-             and wanted(path)]  # fmt: skip
+             and (not within or within in path.parts)]  # fmt: skip
     return image_files(files, folder)

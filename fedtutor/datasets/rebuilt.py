@@ -8,7 +8,6 @@ published CIFAR-10-C has weaker ones, so here a severity hurts more. Scenarios s
 """
 
 import hashlib
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from ..errors import DataError, SettingError, choose
 from ..images import Images
 from . import cache
 from .arrays import resized
-from .bundled import unread
+from .bundled import packaged, unread
 from .catalog import CORRUPTIONS
 
 PHOTOS = ("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg")  # shipped with scikit-image
@@ -30,7 +29,8 @@ def mnist_m(digits: Images, *, seed: int = 0) -> Images:
 
     Image i has a patch of its own that depends on `seed` and i only.
     """
-    photos, size = _photographs(), digits.x.shape[-1]
+    photos = [packaged("skimage", f"data/{name}", _photograph) for name in PHOTOS]
+    size = digits.x.shape[-1]
     words = f"MNIST-M rebuilt: {digits.source} on patches of {len(photos)} photographs"
     if not digits.read:
         return unread(digits, 3, size, words)
@@ -46,17 +46,9 @@ def mnist_m(digits: Images, *, seed: int = 0) -> Images:
     return Images(out, digits.y, words)
 
 
-def _photographs() -> list[torch.Tensor]:
-    spec = find_spec("skimage")
-    try:
-        folder = Path(spec.submodule_search_locations[0]) / "data"
-        photos = [np.asarray(Image.open(folder / name).convert("RGB")) for name in PHOTOS]
-    except (AttributeError, OSError):
-        raise DataError(
-            "the photographs of scikit-image are not there", where="skimage/data",
-            do="install it: pip install scikit-image (see requirements.txt)",
-        ) from None  # fmt: skip
-    return [torch.from_numpy(photo.copy()).permute(2, 0, 1) for photo in photos]
+def _photograph(file: Path) -> torch.Tensor:
+    with Image.open(file) as photo:
+        return torch.from_numpy(np.array(photo.convert("RGB"))).permute(2, 0, 1)
 
 
 def corrupted(images: Images, corruption: str, *, severity: int, rows: np.ndarray,
@@ -67,9 +59,7 @@ def corrupted(images: Images, corruption: str, *, severity: int, rows: np.ndarra
     CIFAR-10's test set) only, so a selection does not change an image. Made once, then cached.
     """
     choose(corruption, CORRUPTIONS, kind="corruption", where="CIFAR-10-C")
-    if severity not in (1, 2, 3, 4, 5):
-        raise SettingError(f"severity = {severity!r}", where="CIFAR-10-C",
-                           do="give a whole number from 1 to 5")  # fmt: skip
+    require_severity(severity, "CIFAR-10-C")
     words = f"{images.source}, {corruption} rebuilt"
     if not images.read:
         return unread(images, 3, size, words)
@@ -84,6 +74,12 @@ def corrupted(images: Images, corruption: str, *, severity: int, rows: np.ndarra
     made = cache.prepared(name, (len(x), size, size, 3), fill)
     out = torch.from_numpy(np.ascontiguousarray(made.transpose(0, 3, 1, 2)))
     return Images(out, images.y, words)
+
+
+def require_severity(severity, where: str) -> None:
+    if severity not in (1, 2, 3, 4, 5) or isinstance(severity, bool):
+        raise SettingError(f"severity = {severity!r}", where=where,
+                           do="give a whole number from 1 to 5")  # fmt: skip
 
 
 def _corrupt(image: np.ndarray, corruption: str, severity: int, row: int) -> np.ndarray:

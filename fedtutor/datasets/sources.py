@@ -93,22 +93,19 @@ def open_set(name: str, split: str, *, whole: bool = False) -> Source:
     choose(split, known.splits, kind="split", where=known.title)
     roots, given, sample = folders_of_data(), os.environ.get("FEDTUTOR_DATA"), ""
     for root in roots:
-        if found := _find(root, name, split):
-            pixels, note = found
-            note = _note(name, split, pixels.y, note, shown(root))
-            if not (whole and note):
-                return _source(name, split, pixels, note)
-            sample = f"; what is there is {note}"
+        source, note = _found(root, name, split)
+        if source and not (whole and note):
+            return source
+        sample = f"; what is there is {note}" if source else sample
     looked = "looked in " + " and ".join(shown(root / name) for root in roots)
     looked += sample or ("" if given else "; FEDTUTOR_DATA is not set")
     downloads = [] if os.environ.get("FEDTUTOR_OFFLINE") else known.downloads(split)
     for urls, path, md5 in downloads:
         cache.fetch(urls, roots[-1] / path, md5, where=looked, do=known.by_hand())
-    if not (found := _find(roots[-1], name, split) if downloads else None):
-        raise DataError(f"{known.title}, {split}, is not here{' as a whole' if sample else ''}",
-                        where=looked, do=known.by_hand())  # fmt: skip
-    pixels, note = found
-    return _source(name, split, pixels, _note(name, split, pixels.y, note, shown(roots[-1])))
+    if downloads and (source := _found(roots[-1], name, split)[0]):
+        return source
+    raise DataError(f"{known.title}, {split}, is not here{' as a whole' if sample else ''}",
+                    where=looked, do=known.by_hand())  # fmt: skip
 
 
 def folders_of_data() -> list[Path]:
@@ -117,9 +114,14 @@ def folders_of_data() -> list[Path]:
     return [*([Path(given)] if given else []), cache.folder()]
 
 
-def _source(name: str, split: str, pixels: Pixels, note: str) -> Source:
-    title = SETS[name].title + (f" ({note})" if note else "")
-    return Source(f"{name}/{split}", title, pixels, whole=not note)
+def _found(root: Path, name: str, split: str) -> tuple[Source | None, str]:
+    """The split that lies below `root`, and what of it is missing or altered."""
+    pixels, note = _find(root, name, split) or (None, "")
+    if pixels is None:
+        return None, ""
+    note = _note(name, split, pixels.y, note, shown(root))
+    words = SETS[name].title + (f" ({note})" if note else "")
+    return Source(f"{name}/{split}", words, pixels, whole=not note), note
 
 
 def _find(root: Path, name: str, split: str) -> tuple[Pixels, str] | None:

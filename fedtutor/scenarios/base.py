@@ -20,7 +20,7 @@ import torch
 
 from ..channel import SERVER
 from ..engine.kinds import is_a, is_known, words_of
-from ..errors import DataError, SettingError, choose, strict
+from ..errors import DataError, SettingError, choose, strict, whole
 from ..images import Images
 
 
@@ -302,6 +302,8 @@ def build(name: str, **options) -> Scenario:
         kind = known[choose(option, known, kind="option", where=where)].annotation
         if is_known(kind) and not is_a(value, kind):
             raise SettingError(f"{option} = {value!r}", where=where, do=f"give {words_of(kind)}")
+    if "split_seed" in options:
+        whole("split_seed", options["split_seed"], 0, where)
     scenario = builder(**options)
     if not isinstance(scenario, Scenario):
         raise SettingError(f"{name!r} returned {_short(scenario)}", where=where,

@@ -1,4 +1,4 @@
-"""What several scenarios share: normalizations, class names, draws from a set, public images."""
+"""What several scenarios share: looks, draws from a set, public images, the parts put together."""
 
 import hashlib
 from collections.abc import Sequence
@@ -7,17 +7,18 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from ..datasets import bundled
 from ..datasets.sources import Source, open_set
 from ..errors import DataError, choose, whole
 from ..images import NO_LABEL, Images
-from .base import ClientData
+from .base import ClientData, Scenario
 from .partitions import deal
 
 # Mean and deviation per channel, for pixels from 0 to 1.
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # as the code of FCCL and FCCL+ has it
 MNIST = ((0.1307,), (0.3081,))  # of MNIST's 60,000 training images
 HALF = ((0.5,) * 3, (0.5,) * 3)  # FedLGD's code
-DIGITS = tuple("0123456789")
+DIGITS = tuple("0123456789")  # class names
 CIFAR_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship",
                  "truck")  # fmt: skip
 PUBLIC = {"cifar100": "cifar100", "tiny-imagenet": "tiny_imagenet",
@@ -30,6 +31,11 @@ class Look(NamedTuple):
     size: int
     norm: tuple[tuple[float, ...], tuple[float, ...]]
     classes: tuple[str, ...] = DIGITS
+
+
+def numbered(count: int) -> tuple[str, ...]:
+    """Class names where nobody gives any."""
+    return tuple(map(str, range(count)))
 
 
 class Shares(NamedTuple):
@@ -86,11 +92,38 @@ def shortened(title: str, test_size: int | None) -> str:
     return title if test_size is None else f"{title}, at most {test_size} test images"
 
 
-def titled(title: str, sources: Sequence[Source], public: Images | None) -> tuple[str, bool]:
-    """The title with a word on every sample or copy; whether there is one."""
+def assembled(name: str, title: str, look: Look, clients: Sequence[ClientData], tests: dict, *,
+              sources: Sequence[Source] = (), public: Images | None = None,
+              stand_in: bool = False) -> Scenario:  # fmt: skip
+    """The scenario; its title gets a word on the public images and on every sample or copy."""
     altered = {source.words for source in sources if not source.whole}
     words = [title, *sorted(altered)] + ([f"public {public.source}"] if public else [])
-    return "; ".join(words), bool(altered)
+    return Scenario(
+        name=name, title="; ".join(words), num_classes=len(look.classes), clients=tuple(clients),
+        tests=tests, public=public, mean=look.norm[0], std=look.norm[1],
+        stand_in=stand_in or bool(altered), class_names=look.classes,
+    )  # fmt: skip
+
+
+def one_client_each(name: str, title: str, look: Look, domains: dict, *, seed: int,
+                    public=("none", 1), stand_in: bool = False) -> Scenario:  # fmt: skip
+    """One client and one test set per domain: name -> (train, private indices, test, its indices).
+
+    train and test are a `Source` or `Images` each; None for the indices of the test takes all.
+    """
+
+    def taken(source, index):
+        if isinstance(source, Source):
+            sources.append(source)
+            return source.take(index, size=look.size)
+        return bundled.resize(source if index is None else source[index], look.size)
+
+    clients, tests, sources = [], {}, []
+    for domain, (train, private, test, column) in domains.items():
+        clients.append(ClientData(domain, domain, taken(train, private)))
+        tests[domain] = taken(test, column)
+    return assembled(name, title, look, clients, tests, sources=sources, stand_in=stand_in,
+                     public=public_images(*public, size=look.size, seed=seed))  # fmt: skip
 
 
 def slices(held: Images, shares: Sequence[torch.Tensor], prefix: str, domain: str) -> tuple:

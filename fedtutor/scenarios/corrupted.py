@@ -8,9 +8,9 @@ import torch
 from ..datasets import rebuilt
 from ..datasets.catalog import CORRUPTIONS
 from ..datasets.sources import open_set
-from ..errors import DataError, SettingError, whole
+from ..errors import DataError, whole
 from .base import Scenario, register
-from .common import CIFAR_CLASSES, Shares, slices
+from .common import CIFAR_CLASSES, Look, Shares, assembled, slices
 
 
 @register("cifar10-c")
@@ -28,7 +28,7 @@ def cifar10_c(*, severity: int = 5, parts: int = 3, beta: float = 2.0, min_per_c
         return source.take((severity - 1) * (len(source) // 5) + rows, size=size)
 
     where = "scenario cifar10-c"
-    _require_severity(severity, where)
+    rebuilt.require_severity(severity, where)
     labels = open_set("cifar10_c", CORRUPTIONS[0]).y
     labels = labels[: len(labels) // 5]
     return _corruptions("cifar10-c", f"CIFAR-10-C, severity {severity}", images, labels,
@@ -45,7 +45,7 @@ def cifar10_c_rebuilt(*, severity: int = 5, parts: int = 3, beta: float = 2.0,
     The first time takes about 10 ms per image and corruption pair of all 19, then it is cached.
     """
     where = "scenario cifar10-c-rebuilt"
-    _require_severity(severity, where)
+    rebuilt.require_severity(severity, where)
     source = open_set("cifar10", "test")
     rows = _rows(len(source), private_size, test_size, split_seed, where)
     base = source.take(torch.cat(rows), size=32)
@@ -59,18 +59,11 @@ def cifar10_c_rebuilt(*, severity: int = 5, parts: int = 3, beta: float = 2.0,
                         stand_in=True)  # fmt: skip
 
 
-def _require_severity(severity, where: str) -> None:
-    if severity not in (1, 2, 3, 4, 5) or isinstance(severity, bool):
-        raise SettingError(f"severity = {severity!r}", where=where,
-                           do="give a whole number from 1 to 5")  # fmt: skip
-
-
 def _rows(total: int, private_size: int, test_size: int, seed: int,
           where: str) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """Which images of each corruption are private and which are for the test, at random."""
     whole("private_size", private_size, 1, where)
     whole("test_size", test_size, 1, where)
-    whole("split_seed", seed, 0, where)
     if private_size + test_size > total:
         raise DataError(f"asked for {private_size} private and {test_size} test images of {total} "
                         "per corruption", where=where,
@@ -90,7 +83,5 @@ def _corruptions(name: str, title: str, images: Callable, labels: torch.Tensor, 
         made = images(corruption, torch.cat(rows))
         clients += slices(made[torch.cat(parts)], parts, corruption, corruption)
         tests[corruption] = made[torch.arange(count, len(made))]  # a copy
-    return Scenario(
-        name=name, title=title, num_classes=10, clients=tuple(clients), tests=tests, public=None,
-        mean=(0.0,) * 3, std=(1.0,) * 3, stand_in=stand_in, class_names=CIFAR_CLASSES,
-    )  # fmt: skip
+    look = Look(made.x.shape[-1], ((0.0,) * 3, (1.0,) * 3), CIFAR_CLASSES)
+    return assembled(name, title, look, clients, tests, stand_in=stand_in)

@@ -6,7 +6,7 @@ from ..datasets import bundled
 from ..errors import DataError, whole
 from ..images import Images
 from .base import ClientData, Scenario, register
-from .common import DIGITS, IMAGENET, MNIST
+from .common import DIGITS, IMAGENET, MNIST, Look, assembled
 from .partitions import balanced_order, deal, split_words
 
 TEST_SIZE = 500  # test images per domain of digits-mini
@@ -21,7 +21,6 @@ def digits_mini(*, private_size: int = 320, split_seed: int = 0) -> Scenario:
     `private_size` images per client (at most 500), 500 test images per domain, 512 public ones.
     """
     whole("private_size", private_size, 1, "digits-mini")
-    whole("split_seed", split_seed, 0, "digits-mini")
     domains = {
         "mnist": bundled.to_rgb(bundled.pad(bundled.mnist_sample(), 32)),
         "optical": bundled.to_rgb(bundled.enlarge(bundled.optical_digits(), 4)),
@@ -49,20 +48,14 @@ def mnist_mini(*, num_clients: int = 10, partition: str = "iid", beta: float = 0
     `partition` is "iid" or "dirichlet" (then `beta` counts: the smaller, the more skewed).
     `private_size` images in all (at most 4,000), 1,000 test images, no public data.
     """
-    where = "mnist-mini"
-    whole("private_size", private_size, 1, where)
-    whole("split_seed", split_seed, 0, where)
+    whole("private_size", private_size, 1, "mnist-mini")
     images, rng = bundled.mnist_sample(), np.random.default_rng([split_seed])
     order = balanced_order(images.y, rng)
     test, private = images[order[:1000]], first(images[order[1000:]], private_size)
     parts = deal(partition, private.y, num_clients, rng, beta=beta, min_per_client=min_per_client)
-    split = split_words(partition, beta)
-    return Scenario(
-        name=where, title=f"5,000-image MNIST sample, {split}", num_classes=10,
-        clients=tuple(ClientData(f"client-{k}", "mnist", private[p]) for k, p in enumerate(parts)),
-        tests={"mnist": test}, public=None, mean=MNIST[0], std=MNIST[1], stand_in=False,
-        class_names=DIGITS,
-    )  # fmt: skip
+    clients = [ClientData(f"client-{k}", "mnist", private[p]) for k, p in enumerate(parts)]
+    title = f"5,000-image MNIST sample, {split_words(partition, beta)}"
+    return assembled("mnist-mini", title, Look(28, MNIST), clients, {"mnist": test})
 
 
 def first(images: Images, count: int) -> Images:

@@ -11,13 +11,16 @@ import torch
 from ..datasets import catalog
 from ..datasets.sources import open_set
 from ..errors import DataError, choose, whole
-from .base import ClientData, Scenario, register
-from .common import HALF, IMAGENET, public_images, titled
+from .base import Scenario, register
+from .common import HALF, IMAGENET, Look, numbered, one_client_each
 
 OFFICE_HOME = {"art": 1400, "clipart": 2000, "product": 2500, "real_world": 2000}  # FCCL+ Table V
 RETINA_TESTS = {"drishti": 19, "acrima": 50, "rim": 100, "refuge": 200}
-CALTECH_CLASSES = ("backpack", "bike", "calculator", "headphones", "keyboard", "laptop", "monitor",
-                   "mouse", "mug", "projector")  # fmt: skip
+CALTECH = ("backpack", "bike", "calculator", "headphones", "keyboard", "laptop", "monitor",
+           "mouse", "mug", "projector")  # fmt: skip
+WORDS = {"clean": "clean split", "leaky": "LEAKY split of the code: tests hold training images",
+         "fedcsd": "FedCSD's sizes"}  # fmt: skip
+CLEAN_OR_NOT = ("clean", "leaky")
 
 
 @register("office-caltech")
@@ -30,10 +33,10 @@ def office_caltech(*, split: str = "clean", image_size: int = 32, public: str = 
     code, see above; "fedcsd": a fifth is the test set (192, 225, 32, 59, the sizes that FedCSD's
     accuracies imply), all others are private, no public data (FedCSD's images are 256 x 256).
     """
-    choose(split, ("clean", "leaky", "fedcsd"), kind="split", where="scenario office-caltech")
+    choose(split, WORDS, kind="split", where="scenario office-caltech")
     public = "none" if split == "fedcsd" else public
-    return _office("office-caltech", "office_caltech10", split, image_size, public, public_size,
-                   split_seed, CALTECH_CLASSES)  # fmt: skip
+    return _office("office-caltech", "office_caltech10", split, Look(image_size, IMAGENET, CALTECH),
+                   (public, public_size), split_seed)  # fmt: skip
 
 
 @register("office-caltech-partial")
@@ -41,9 +44,10 @@ def office_caltech_partial(*, split: str = "clean", image_size: int = 32,
                            public: str = "tiny-imagenet", public_size: int = 5000,
                            split_seed: int = 0) -> Scenario:  # fmt: skip
     """`office-caltech` where copies of its images and other public images have to do."""
-    choose(split, ("clean", "leaky"), kind="split", where="scenario office-caltech-partial")
-    return _office("office-caltech-partial", "office_caltech10", split, image_size, public,
-                   public_size, split_seed, CALTECH_CLASSES, stand_in=True)  # fmt: skip
+    choose(split, CLEAN_OR_NOT, kind="split", where="scenario office-caltech-partial")
+    return _office("office-caltech-partial", "office_caltech10", split,
+                   Look(image_size, IMAGENET, CALTECH), (public, public_size), split_seed,
+                   stand_in=True)  # fmt: skip
 
 
 @register("office31")
@@ -53,8 +57,9 @@ def office31(*, split: str = "clean", image_size: int = 32, public: str = "cifar
 
     `split`: "clean" or "leaky", as in `office_caltech`.
     """
-    choose(split, ("clean", "leaky"), kind="split", where="scenario office31")
-    return _office("office31", "office31", split, image_size, public, public_size, split_seed)
+    choose(split, CLEAN_OR_NOT, kind="split", where="scenario office31")
+    return _office("office31", "office31", split, Look(image_size, IMAGENET, numbered(31)),
+                   (public, public_size), split_seed)  # fmt: skip
 
 
 @register("office-home")
@@ -65,8 +70,9 @@ def office_home(*, split: str = "clean", image_size: int = 32, public: str = "ci
     `split`: "clean": 30 % of each class are the test set, private images are drawn from the rest;
     "leaky": the conference code, which tests on all images and takes the first of the rest.
     """
-    choose(split, ("clean", "leaky"), kind="split", where="scenario office-home")
-    return _office("office-home", "office_home", split, image_size, public, public_size, split_seed)
+    choose(split, CLEAN_OR_NOT, kind="split", where="scenario office-home")
+    return _office("office-home", "office_home", split, Look(image_size, IMAGENET, numbered(65)),
+                   (public, public_size), split_seed)  # fmt: skip
 
 
 @register("retina")
@@ -80,12 +86,11 @@ def retina(*, image_size: int = 96, split_seed: int = 0) -> Scenario:
     def split(domain, y, rng):
         return stratified(y, RETINA_TESTS[domain], rng)
 
-    return _photos("retina", "Drishti-GS, ACRIMA, RIM-ONE DL, REFUGE", "retina", split, image_size,
-                   ("none", 1), split_seed, HALF, ("normal", "glaucoma"))  # fmt: skip
+    return _photos("retina", "Drishti-GS, ACRIMA, RIM-ONE DL, REFUGE", "retina", split,
+                   Look(image_size, HALF, ("normal", "glaucoma")), seed=split_seed)  # fmt: skip
 
 
-def _office(name, data, split, image_size, public, public_size, seed, class_names=None, *,
-            stand_in=False):  # fmt: skip
+def _office(name, data, split, look, public, seed, *, stand_in=False) -> Scenario:
     def indices(domain, y, rng):
         everything = torch.arange(len(y))
         if split == "fedcsd":
@@ -105,34 +110,19 @@ def _office(name, data, split, image_size, public, public_size, seed, class_name
             return torch.from_numpy(rng.permutation(len(pool))[:count]), everything
         return pool[stratified(y[pool], count, rng)[1]], everything[~in_pool]
 
-    words = {"clean": "clean split", "leaky": "LEAKY split of the code: tests hold training images",
-             "fedcsd": "FedCSD's sizes"}  # fmt: skip
-    title = f"{catalog.SETS[data].title}, {words[split]}"
-    title = f"stand-in: {title}" if stand_in else title
-    return _photos(name, title, data, indices, image_size, (public, public_size), seed, IMAGENET,
-                   class_names, stand_in)  # fmt: skip
+    title = ("stand-in: " if stand_in else "") + f"{catalog.SETS[data].title}, {WORDS[split]}"
+    return _photos(name, title, data, indices, look, seed=seed, public=public, stand_in=stand_in)
 
 
-def _photos(name, title, data, split, image_size, public, seed, norm, class_names,
-            stand_in=False):  # fmt: skip
+def _photos(name, title, data, split, look, *, seed, **more) -> Scenario:
     """One client per domain; split(domain, labels, rng) -> private and test indices."""
-    whole("split_seed", seed, 0, f"scenario {name}")
-    whole("image_size", image_size, 8, f"scenario {name}")
-    clients, tests, sources, known = [], {}, [], catalog.SETS[data]
-    for number, domain in enumerate(known.splits):
+    whole("image_size", look.size, 8, f"scenario {name}")
+    domains = {}
+    for number, domain in enumerate(catalog.SETS[data].splits):
         source = open_set(data, domain)
         private, test = split(domain, source.y, np.random.default_rng([seed, number]))
-        clients.append(ClientData(domain, domain, source.take(private, size=image_size)))
-        tests[domain] = source.take(test, size=image_size)
-        sources.append(source)
-    shared = public_images(*public, size=image_size, seed=seed)
-    title, altered = titled(title, sources, shared)
-    names = class_names or map(str, range(known.num_classes))
-    return Scenario(
-        name=name, title=title, num_classes=known.num_classes, clients=tuple(clients), tests=tests,
-        public=shared, mean=norm[0], std=norm[1], stand_in=stand_in or altered,
-        class_names=tuple(names),
-    )  # fmt: skip
+        domains[domain] = (source, private, source, test)
+    return one_client_each(name, title, look, domains, seed=seed, **more)
 
 
 def stratified(y: torch.Tensor, count: int, rng) -> tuple[torch.Tensor, torch.Tensor]:

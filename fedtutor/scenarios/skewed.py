@@ -10,26 +10,26 @@ import torch
 
 from ..datasets import catalog
 from ..datasets.sources import open_set
-from ..errors import choose, whole
+from ..errors import choose
 from .base import Scenario, register
 from .common import (
     CIFAR_CLASSES,
     MNIST,
     Look,
     Shares,
+    assembled,
+    numbered,
     public_images,
     shortened,
     slices,
     some,
     tested,
-    titled,
 )
 from .partitions import split_words
 
 NORMS = {"mnist": MNIST, "half": ((0.5,), (0.5,)), "none": ((0.0,), (1.0,))}  # mean, deviation
 CIFAR10 = Look(32, ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)), CIFAR_CLASSES)
-CIFAR100 = Look(32, ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)),
-                tuple(map(str, range(100))))  # fmt: skip
+CIFAR100 = Look(32, ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)), numbered(100))
 FASHION = Look(28, ((0.2860,), (0.3530,)), ("T-shirt/top", "trouser", "pullover", "dress", "coat",
                "sandal", "shirt", "sneaker", "bag", "ankle boot"))  # fmt: skip
 
@@ -119,10 +119,8 @@ def cifar10(*, num_clients: int = 10, partition: str = "iid", beta: float = 0.5,
 def _dealt(name: str, images: Chosen, look: Look, shares: Shares, *, public=("none", 1),
            stand_in: bool = False) -> Scenario:  # fmt: skip
     """One set dealt to clients; its test set is the only column."""
-    whole("split_seed", images.seed, 0, f"scenario {name}")
     train, test = open_set(images.data, "train"), open_set(images.data, "test")
-    mean, std = look.norm
-    form = {"size": look.size, "channels": len(mean)}
+    form = {"size": look.size, "channels": len(look.norm[0])}
     count = len(train) if images.private is None else images.private
     chosen = some(train, count, images.seed)
     chosen = torch.arange(count) if images.first else chosen
@@ -130,12 +128,8 @@ def _dealt(name: str, images: Chosen, look: Look, shares: Shares, *, public=("no
     held = train.take(chosen[torch.cat(parts)], **form)
     column = test.take(tested(test, images.test, images.seed), **form)
     shared = public_images(*public, **form, seed=images.seed)
-    known = catalog.SETS[images.data]
-    title = f"{known.title}, {split_words(shares.partition, shares.beta)}"
+    title = f"{catalog.SETS[images.data].title}, {split_words(shares.partition, shares.beta)}"
     title += ", its first images" if images.first else ""
-    title, altered = titled(shortened(title, images.test), [train, test], shared)
-    return Scenario(
-        name=name, title=title, num_classes=known.num_classes,
-        clients=slices(held, parts, "client", name), tests={name: column}, public=shared,
-        mean=mean, std=std, stand_in=stand_in or altered, class_names=look.classes,
-    )  # fmt: skip
+    return assembled(name, shortened(title, images.test), look,
+                     slices(held, parts, "client", name), {name: column}, sources=[train, test],
+                     public=shared, stand_in=stand_in)  # fmt: skip

@@ -94,7 +94,7 @@ def test_no_answer(server, folder):
 def test_an_interrupted_download_leaves_nothing(folder, monkeypatch, error):
     def interrupted(url, root, name, md5):
         path = folder.parent / root / name
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(CONTENT[:100])
         raise error
 

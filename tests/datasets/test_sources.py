@@ -277,7 +277,7 @@ def test_a_download_arrives_where_it_is_read(tmp_path, monkeypatch):
         asked.append((url.rpartition("/")[2], md5))
         trees.idx(tmp_path / "server", ".", "t10k", trees.pixels(20, 28, 28), trees.ten(),
                   packed=True)  # fmt: skip
-        Path(root).mkdir(parents=True)
+        Path(root).mkdir(parents=True, exist_ok=True)
         shutil.copy(tmp_path / "server" / name, root)
 
     monkeypatch.setattr(cache, "download_url", download)

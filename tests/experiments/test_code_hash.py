@@ -119,9 +119,7 @@ def test_a_scenario_concerns_its_runs_alone():
 
 
 def test_of_the_table_of_data_sets_those_count_that_a_scenario_names():
-    code = edited(
-        ("datasets.catalog", "USPS_FILES[split], arrays.usps", "USPS_FILES[split], arrays.idx")
-    )
+    code = edited(("datasets.catalog", "_tree(arrays.usps", "_tree(arrays.idx"))
     assert of(scenario="digits-partial", code=code) != of(scenario="digits-partial")
     assert of(scenario="cifar10", code=code) == of(scenario="cifar10")
     code = edited(("datasets.arrays", "def usps(", "def usps(_more, "))
