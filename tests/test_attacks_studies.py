@@ -68,13 +68,6 @@ def toy(tmp_path, monkeypatch):
     (tmp_path / "queue.toml").write_text(text)
     monkeypatch.setattr(attack_list, "STUDIES", {"toy": (count, {"size": 0})})
     monkeypatch.setattr(attack_list, "waiting", lambda: _waiting(tmp_path / "queue.toml"))
-    monkeypatch.setattr(
-        attack_list,
-        "queued",
-        lambda: [
-            {"done": (tmp_path / f"{row['name']}.json").exists()} for row in attack_list.waiting()
-        ],
-    )
     monkeypatch.setattr(attack_results, "FOLDER", tmp_path)
     monkeypatch.setattr(jobs, "Job", InThisProcess)
     return played
@@ -168,9 +161,9 @@ def test_fig_6_attacks_whom_it_is_told_to(monkeypatch):
     seen = []
     tiny = tiny_scenario(count=40, public=False)
     monkeypatch.setattr(scenarios, "build", lambda *_, **__: tiny)
-    whole = attack_studies.overheard
+    whole = attack_studies.played
 
-    def overheard(data, *given, **options):
+    def played(data, *given, **options):
         seen.append(len(data.clients))
         return whole(data, *given, **options)
 
@@ -178,7 +171,7 @@ def test_fig_6_attacks_whom_it_is_told_to(monkeypatch):
         return {"members": [int(m.sum()) for _, m in pairs],
                 "others": [int((~m).sum()) for _, m in pairs]}  # fmt: skip
 
-    monkeypatch.setattr(attack_studies, "overheard", overheard)
+    monkeypatch.setattr(attack_studies, "played", played)
     monkeypatch.setattr(attack_studies, "summary", counted)
     options = {"seeds": [0], "scenario": "digits-mini", "clients": ["domain1", "elsewhere"],
                "variants": {"FedAvg": ["fedavg", {"local_epochs": 1}]}, "moments": [1, 2, 9],

@@ -5,7 +5,8 @@ membership.py  was this image a training image? likelihood ratios, gradients, me
 inversion.py   which images have this gradient?
 quality.py     how close is a reconstruction?
 
-The long experiments of notebook 06 are in `experiments/attack_studies.py`.
+The long experiments of notebook 06 are in `experiments/attack_studies.py` and
+`experiments/attack_messages.py`.
 """
 
 from .inversion import (

@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ..engine.files import ROOT, damaged, load_json, save_json, shown
-from ..errors import StorageError
+from ..engine.files import ROOT, damaged, load_json, save_json
 from .commits import require_committed
 from .environment import environment
 
@@ -23,8 +22,8 @@ def kept(name: str, setting: dict, compute: Callable, *, folder: Path | None = N
          recompute: bool = False, keep: bool = False) -> dict:  # fmt: skip
     """The numbers in the file `name`, if they are of this `setting`; else what `compute()` returns.
 
-    Both are plain values, ready for JSON. What was computed is kept with `keep`, and where the
-    environment variable FEDTUTOR_RECORD is set; in `folder`, else `FOLDER`. Raises `StorageError`
+    Both are plain values, ready for JSON. What was computed is kept in `folder` (else `FOLDER`)
+    with `keep`, or where the environment variable FEDTUTOR_RECORD is set. Raises `StorageError`
     for a damaged file, and `SettingError` where the folder takes nothing of uncommitted code.
     """
     path = Path(folder or FOLDER) / f"{name}.json"
@@ -39,19 +38,9 @@ def kept(name: str, setting: dict, compute: Callable, *, folder: Path | None = N
     if keep:
         require_committed(path.parent)
     began = time.process_time()
-    numbers = compute()
+    numbers = json.loads(json.dumps(compute()))
     if keep:
-        _save(path, name, setting, numbers, time.process_time() - began)
-    return json.loads(json.dumps(numbers))
-
-
-def _save(path: Path, name: str, setting: dict, numbers: dict, seconds: float) -> None:
-    value = {"format": 1, "name": name, "setting": setting,
-             "environment": environment(), "cpu_seconds": round(seconds, 1),
-             "numbers": numbers}  # fmt: skip
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise StorageError(f"these numbers are no JSON ({error})", where=shown(path),
-                           do="return plain, finite numbers") from None  # fmt: skip
-    save_json(path, value)
+        save_json(path, {"format": 1, "name": name, "setting": setting,
+                         "environment": environment(), "numbers": numbers,
+                         "cpu_seconds": round(time.process_time() - began, 1)})  # fmt: skip
+    return numbers
