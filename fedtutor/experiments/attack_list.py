@@ -1,12 +1,15 @@
 """The studies of notebook 06, at the settings at which they are committed, and those that wait.
 
-`study` reads the numbers of one from `data/attacks/<name>.json`, or computes them. What takes
-longer than a reading waits in `data/attacks/queue.toml`, with minutes:
+`study` reads the numbers of one from `data/attacks/<name>.json`, or computes them. The file holds
+what was asked, on which machine it was computed, and numbers: no weights, no images, no pixels.
+What takes longer than a reading waits in `data/attacks/queue.toml`, with minutes:
 
     python -m fedtutor queue attacks                what waits, then as many as the minutes allow
     python -m fedtutor queue attacks --only NAME    that one, of either list, anew
 """
 
+import json
+import os
 import time
 import tomllib
 from collections.abc import Callable
@@ -14,15 +17,18 @@ from inspect import signature
 from pathlib import Path
 from statistics import mean
 
-from ..engine.files import ROOT, shown
+from ..engine.files import ROOT, damaged, load_json, save_json, shown
 from ..errors import SettingError, choose
 from ..papers import spread
-from . import attack_results, jobs
+from . import jobs
 from .attack_messages import averages, papers
 from .attack_studies import figure_six, likelihood, many_pictures, memory
 from .commits import require_committed
+from .environment import environment
 
-QUEUE = ROOT / "data" / "attacks" / "queue.toml"
+FOLDER = ROOT / "data" / "attacks"
+QUEUE = FOLDER / "queue.toml"
+PARTS = {"format", "name", "setting", "environment", "cpu_seconds", "numbers"}
 KEYS = {"name": str, "like": str, "value": float, "minutes": float, "device": str, "options": dict}
 TWO = {"seeds": [0, 1, 2], "clients": ["street", "synthetic"], "private_size": 200}
 FIG6 = {
@@ -63,19 +69,38 @@ STUDIES: dict[str, tuple[Callable, dict]] = {  # what the notebook reads
 
 def study(name: str, *, recompute: bool = False, keep: bool = False, device="cpu",
           threads: int = 1, **changes) -> dict:  # fmt: skip
-    """The numbers of a study of either list: from `data/attacks`, or computed now.
+    """The numbers of a study of either list: from its file, or computed now.
 
     `changes` replace options of its own. They are computed where the file is absent, of another
     setting, or `recompute` is asked; and kept with `keep` or where FEDTUTOR_RECORD is set. `device`
-    and `threads` are for those that make use of them: the setting does not name them.
+    and `threads` are for those that make use of them: the setting does not name them. Raises
+    `StorageError` for a damaged file, and `SettingError` where code is uncommitted.
     """
     lists = STUDIES | {row["name"]: (row["function"], row["options"]) for row in waiting()}
     function, options = lists[choose(name, lists, kind="study", where="attacks.study")]
     options, known = {**options, **changes}, signature(function).parameters
     where = {k: v for k, v in {"device": device, "threads": threads}.items() if k in known}
-    return attack_results.kept(name, {"study": function.__name__, **options},
-                               lambda: function(**options, **where), recompute=recompute,
-                               keep=keep)  # fmt: skip
+    setting = json.loads(json.dumps({"study": function.__name__, **options}))
+    path = _file(name)
+    if path.exists() and not recompute:
+        value = load_json(path)
+        if not isinstance(value, dict) or value.keys() != PARTS or value["format"] != 1:
+            raise damaged(path, ValueError("its parts are not those of a kept attack"))
+        if value["setting"] == setting:
+            return value["numbers"]
+    if keep := keep or bool(os.environ.get("FEDTUTOR_RECORD")):
+        require_committed(FOLDER)
+    began = time.process_time()
+    numbers = json.loads(json.dumps(function(**options, **where)))
+    if keep:
+        save_json(path, {"format": 1, "name": name, "setting": setting,
+                         "environment": environment(), "numbers": numbers,
+                         "cpu_seconds": round(time.process_time() - began, 1)})  # fmt: skip
+    return numbers
+
+
+def _file(name: str) -> Path:
+    return FOLDER / f"{name}.json"
 
 
 def waiting(path: Path = QUEUE) -> list[dict]:
@@ -98,10 +123,6 @@ def waiting(path: Path = QUEUE) -> list[dict]:
     return sorted(rows, key=lambda row: -row["value"])
 
 
-def _done(row: dict) -> bool:
-    return (attack_results.FOLDER / f"{row['name']}.json").exists()
-
-
 def queued() -> list[dict]:
     """name | data | networks or seeds | minutes | on | done, one row per study that waits."""
     rows = []
@@ -111,7 +132,7 @@ def queued() -> list[dict]:
                  else f"{len(o['seeds'])} seeds")  # fmt: skip
         rows.append({"name": row["name"], "data": o.get("pool") or o["scenario"], "size": count,
                      "minutes": row["minutes"], "on": row["device"],
-                     "done": _done(row)})  # fmt: skip
+                     "done": _file(row["name"]).exists()})  # fmt: skip
     return rows
 
 
@@ -123,7 +144,7 @@ def sizes() -> list[dict]:
     """
     rows = {}
     for row in waiting():
-        if row["function"] is not likelihood or not _done(row):
+        if row["function"] is not likelihood or not _file(row["name"]).exists():
             continue
         for name, o in ((row["like"], STUDIES[row["like"]][1]), (row["name"], row["options"])):
             found = study(name)
@@ -142,7 +163,7 @@ def work(*, minutes: float, only: str = "", device: str = "cpu", threads: int = 
     or data that are not here is named and left, and so is one that fails.
     """
     began, played, tasks = time.monotonic(), [], []
-    rows = [row for row in waiting() if not _done(row)]
+    rows = [row for row in waiting() if not _file(row["name"]).exists()]
     if only:
         names = [*STUDIES, *(row["name"] for row in waiting())]
         choose(only, names, kind="study", where="queue attacks")
@@ -157,7 +178,7 @@ def work(*, minutes: float, only: str = "", device: str = "cpu", threads: int = 
     left = {task.about: task.minutes for task in tasks}
     for task, outcome, value in jobs.through(
         tasks, minutes=minutes, finish=True,
-        refuse=lambda task: require_committed(attack_results.FOLDER),  # before the first start
+        refuse=lambda task: require_committed(FOLDER),  # before the first start
     ):  # fmt: skip
         del left[task.about]
         if outcome == jobs.DONE:

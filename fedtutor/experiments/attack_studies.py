@@ -2,8 +2,8 @@
 
 Each study plays both sides. The client's side is a federation whose channel is recorded; the
 attacker's side gets the recorded messages, candidate images and what is common knowledge. Returns
-plain numbers for `kept`. Which of them at which settings stands in `attack_list.py`; those that
-compare what the five papers send are in `attack_messages.py`.
+plain numbers. Which of them at which settings stands in `attack_list.py`; those that compare what
+the five papers send are in `attack_messages.py`.
 """
 
 from collections.abc import Sequence
