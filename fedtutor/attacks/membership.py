@@ -128,8 +128,7 @@ def shadows(keep: Tensor, train: Callable, *, threads: int = 1) -> Tensor:
 
 
 def imitate(network: nn.Module, x: Tensor, y: Tensor, *, epochs: int, batch_size: int, lr: float,
-            momentum: float = 0.0, loss: Callable = cross_entropy,
-            own: torch.Generator) -> nn.Module:  # fmt: skip
+            momentum: float = 0.0, own: torch.Generator) -> nn.Module:  # fmt: skip
     """Train `network` in place as a client does (`rounds.local_update`), and return it.
 
     x as the network sees it. A lone last image joins the batch before it, as there.
@@ -140,13 +139,12 @@ def imitate(network: nn.Module, x: Tensor, y: Tensor, *, epochs: int, batch_size
         order = torch.randperm(len(y), generator=own).to(x.device)
         for index in cut(order, batch_size):
             optimizer.zero_grad()
-            loss(network(x[index]), y[index]).backward()
+            cross_entropy(network(x[index]), y[index]).backward()
             optimizer.step()
     return network
 
 
-def gradient_norms(network: nn.Module, x: Tensor, y: Tensor, *,
-                   loss: Callable = cross_entropy) -> Tensor:  # fmt: skip
+def gradient_norms(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """Log of the length of each image's own gradient, float64 [n, 1].
 
     The network computes in evaluation mode, one image at a time, and is not changed. Which feature
@@ -158,10 +156,11 @@ def gradient_norms(network: nn.Module, x: Tensor, y: Tensor, *,
     buffers = dict(network.named_buffers())
 
     def one(weights, x, y):
-        return loss(functional_call(network, (weights, buffers), (x[None],)), y[None])
+        z = functional_call(network, (weights, buffers), (x[None],))
+        return cross_entropy(z, y[None])
 
     each = vmap(grad(one), in_dims=(None, 0, 0))
-    rows = []
+    rows = []  # squared length of each weight tensor's part
     for part, labels in zip(x.split(100), y.split(100), strict=True):
         found = each(weights, part, labels).values()
         rows.append(torch.stack([g.double().flatten(1).square().sum(1) for g in found], 1))
