@@ -20,7 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from ..errors import DataError, SettingError, TrainingError, choose
+from ..engine.batches import cut
+from ..errors import DataError, SettingError, TrainingError, whole
 from ..losses import cross_entropy
 from ..randomness import generator
 
@@ -32,10 +33,6 @@ class Reconstruction:
     x: Tensor
     y: Tensor
     cost: float
-    costs: list[float]  # of every restart; the lowest is kept
-
-
-# ---------------------------------------------------------------- what a client would have sent
 
 
 def gradient(network: nn.Module, x: Tensor, y: Tensor, *, loss: Callable = cross_entropy) -> list:
@@ -51,8 +48,6 @@ def local_steps(network: nn.Module, x: Tensor, y: Tensor, *, lr: float, batch_si
     Batches are taken in the order of x, the same in every epoch: the client's own order does not
     cross, so this is the attacker's guess (exact for one batch, or one image).
     """
-    from ..engine.batches import cut  # the one rule for batches
-
     buffers = dict(network.named_buffers())
     start = {name: p for name, p in network.named_parameters() if p.requires_grad}
     now = dict(start)
@@ -64,9 +59,6 @@ def local_steps(network: nn.Module, x: Tensor, y: Tensor, *, lr: float, batch_si
     return [start[name] - now[name] for name in start]
 
 
-# ---------------------------------------------------------------- how well two of them agree
-
-
 def cosine_cost(trial: Sequence[Tensor], target: Sequence[Tensor]) -> Tensor:
     """1 - cosine between all weights together (the authors' `sim`); 0 where they are parallel."""
     product = sum((a * b).sum() for a, b in zip(trial, target, strict=True))
@@ -74,17 +66,9 @@ def cosine_cost(trial: Sequence[Tensor], target: Sequence[Tensor]) -> Tensor:
     return 1 - product / (lengths[0] * lengths[1])
 
 
-def layered_cosine_cost(trial: Sequence[Tensor], target: Sequence[Tensor]) -> Tensor:
-    """Sum over tensors of 1 - cosine (the authors' `simlocal`)."""
-    return sum(cosine_cost([a], [b]) for a, b in zip(trial, target, strict=True))
-
-
 def squared_cost(trial: Sequence[Tensor], target: Sequence[Tensor]) -> Tensor:
     """Squared distance (the authors' `l2`; Zhu et al. 2019, Deep Leakage from Gradients)."""
     return sum((a - b).square().sum() for a, b in zip(trial, target, strict=True))
-
-
-COSTS = {"cosine": cosine_cost, "layered": layered_cosine_cost, "squared": squared_cost}
 
 
 def total_variation(x: Tensor) -> Tensor:
@@ -92,18 +76,15 @@ def total_variation(x: Tensor) -> Tensor:
     return x.diff(dim=3).abs().mean() + x.diff(dim=2).abs().mean()
 
 
-# ---------------------------------------------------------------- labels
-
-
 def labels_from(network: nn.Module, target: Sequence[Tensor], count: int = 1, *,
-                scale: float = 1.0, guess: Tensor | None = None) -> Tensor:  # fmt: skip
+                scale: float = 1.0) -> Tensor:  # fmt: skip
     """Labels of `count` images, sorted, from the gradient of the last layer's bias.
 
     That gradient is mean(p) - share of the label, class by class. One image: only its own class has
-    a negative entry (Zhao et al. 2020, iDLG), so the answer is exact. Several: shares are mean(p)
-    less the gradient, with mean(p) from the network's answers to `guess` [n, c, h, w] (any images
-    of the attacker's; default: equal shares), rounded to whole images. target = `scale` times a
-    gradient: lr for one step of SGD, lr times their number for several.
+    a negative entry (Zhao et al. 2020, iDLG), so the answer is exact. Several: shares are mean(p),
+    taken to be equal for all classes as in a fresh network, less the gradient, rounded to whole
+    images. target = `scale` times a gradient: lr for one step of SGD, lr times their number for
+    several.
     """
     names = [name for name, p in network.named_parameters() if p.requires_grad]
     if "classifier.bias" not in names:
@@ -112,11 +93,7 @@ def labels_from(network: nn.Module, target: Sequence[Tensor], count: int = 1, *,
     slope = target[names.index("classifier.bias")].detach().double() / scale
     if count == 1:
         return slope.argmin()[None]
-    answers = torch.full_like(slope, 1 / len(slope))
-    if guess is not None:
-        with torch.no_grad():
-            answers = copy.deepcopy(network).eval()(guess).double().softmax(1).mean(0)
-    shares = (answers - slope).clamp(min=0) * count
+    shares = (1 / len(slope) - slope).clamp(min=0) * count
     whole = shares.floor().long()
     rest = count - int(whole.sum())
     if rest > 0:
@@ -126,25 +103,20 @@ def labels_from(network: nn.Module, target: Sequence[Tensor], count: int = 1, *,
     return torch.arange(len(whole)).repeat_interleave(whole.cpu()).to(slope.device)
 
 
-# ---------------------------------------------------------------- the search
-
-
 def invert(network: nn.Module, target: Sequence[Tensor], y: Tensor, *, mean: Sequence[float],
-           std: Sequence[float], imitate: Callable = gradient, cost: str = "cosine",
-           tv: float = 1e-4, steps: int = 1000, lr: float = 0.1, signed: bool = True,
-           restarts: int = 1, training: bool = True, seed: int = 0) -> Reconstruction:  # fmt: skip
+           std: Sequence[float], imitate: Callable = gradient, cost: Callable = cosine_cost,
+           tv: float = 1e-4, steps: int = 1000, lr: float = 0.1, restarts: int = 1,
+           training: bool = True, seed: int = 0) -> Reconstruction:  # fmt: skip
     """Images whose `imitate(network, x, y)` points where `target` points; Geiping et al. Eq. 4.
 
     `network` has the weights that the client received; `target` one tensor per trainable weight;
-    y: labels [n]; mean, std: per channel, for pixels from 0 to 1. Starts from normal noise, which
-    differs between `restarts`; the start of lowest cost wins. lr falls to a tenth after 3/8, 5/8
-    and 7/8 of the steps. The network is not changed. Raises `DataError` where `target` does not
-    fit or holds what is no number.
+    y: labels [n]; mean, std: per channel, for pixels from 0 to 1; `cost(trial, target)`: a scalar.
+    Starts from normal noise, which differs between `restarts`; the start of lowest cost wins. lr
+    falls to a tenth after 3/8, 5/8 and 7/8 of the steps. The network is not changed. Raises
+    `DataError` where `target` does not fit or holds what is no number.
     """
-    choose(cost, COSTS, kind="cost", where="invert")
-    for name, value in (("steps", steps), ("restarts", restarts)):
-        if value < 1:
-            raise SettingError(f"{name} = {value}", where="invert", do="give at least 1")
+    whole("steps", steps, 1, "invert")
+    whole("restarts", restarts, 1, "invert")
     network = copy.deepcopy(network).train(training)
     weights = [p for p in network.parameters() if p.requires_grad]
     target = [t.detach().to(w) for t, w in zip(target, weights, strict=False)]
@@ -155,34 +127,29 @@ def invert(network: nn.Module, target: Sequence[Tensor], y: Tensor, *, mean: Seq
         raise DataError("the update holds what is no number", where="invert",
                         do="look at what the client sent")  # fmt: skip
     m, s = (torch.tensor(v, device=y.device).view(1, -1, 1, 1) for v in (mean, std))
-    box, found = ((0 - m) / s, (1 - m) / s), []
-    for start in range(restarts):
-        own = generator(seed, "inversion", start)
-        x = torch.randn(len(y), *network.image_shape, generator=own).to(y.device)
-        found.append(_search(network, target, x, y, imitate, COSTS[cost], tv, steps, lr, signed,
-                             box))  # fmt: skip
-    x, low = min(found, key=lambda pair: pair[1])
-    return Reconstruction(x, y, low, [value for _, value in found])
-
-
-def _search(network, target, x, y, imitate, cost, tv, steps, lr, signed, box):
-    x = x.requires_grad_()
-    optimizer = torch.optim.Adam([x], lr=lr)
+    low, high = (0 - m) / s, (1 - m) / s
     turns = [steps * k // 8 for k in (3, 5, 7)]
-    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, turns, gamma=0.1)
-    best, low = x.detach().clone(), float("inf")
-    for _ in range(steps):
-        away = cost(imitate(network, x, y), target)
-        (x.grad,) = torch.autograd.grad(away + tv * total_variation(x), x)
-        reached = float(away.detach())
-        if not math.isfinite(reached):
-            raise TrainingError(f"the cost is {reached}", where="invert", do="lower lr")
-        if reached < low:
-            best, low = x.detach().clone(), reached
-        if signed:
+
+    def search(start: int) -> tuple[Tensor, float]:
+        own = generator(seed, "inversion", start)
+        x = torch.randn(len(y), *network.image_shape, generator=own).to(y.device).requires_grad_()
+        optimizer = torch.optim.Adam([x], lr=lr)
+        schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, turns, gamma=0.1)
+        best, least = x.detach().clone(), math.inf
+        for _ in range(steps):
+            away = cost(imitate(network, x, y), target)
+            (x.grad,) = torch.autograd.grad(away + tv * total_variation(x), x)
+            reached = float(away.detach())
+            if not math.isfinite(reached):
+                raise TrainingError(f"the cost is {reached}", where="invert", do="lower lr")
+            if reached < least:
+                best, least = x.detach().clone(), reached
             x.grad.sign_()
-        optimizer.step()
-        schedule.step()
-        with torch.no_grad():
-            x.clamp_(*box)
-    return best, low
+            optimizer.step()
+            schedule.step()
+            with torch.no_grad():
+                x.clamp_(low, high)
+        return best, least
+
+    x, least = min((search(start) for start in range(restarts)), key=lambda pair: pair[1])
+    return Reconstruction(x, y, least)

@@ -14,21 +14,21 @@ that are found while few others are accused: `tpr_at`.
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
+from sklearn.metrics import roc_auc_score, roc_curve
+from sklearn.neighbors import KernelDensity
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from ..engine.batches import cut
+from ..engine.workers import Workers
 from ..errors import DataError, SettingError, choose
 from ..losses import cross_entropy
 from ..randomness import generator
 
 TINY = 1e-30  # added to standard deviations, as in the authors' code
-
-
-# ---------------------------------------------------------------- scores of single images
 
 
 def confidence(z: Tensor, y: Tensor) -> Tensor:
@@ -44,20 +44,16 @@ def confidence(z: Tensor, y: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def confidences(network: nn.Module, x: Tensor, y: Tensor, *, mirrored: bool = False,
-                chunk: int = 500) -> Tensor:  # fmt: skip
+def confidences(network: nn.Module, x: Tensor, y: Tensor, *, mirrored: bool = False) -> Tensor:
     """`confidence` of every image, [n, 1], or [n, 2] with its mirror image.
 
     x as the network sees it. The network answers in evaluation mode, and is put back.
     """
     mode, views = network.training, [x, x.flip(3)] if mirrored else [x]
     network.eval()
-    z = [torch.cat([network(part) for part in view.split(chunk)]) for view in views]
+    z = [torch.cat([network(part) for part in view.split(500)]) for view in views]
     network.train(mode)
     return confidence(torch.stack(z, 1), y)
-
-
-# ---------------------------------------------------------------- the likelihood ratio
 
 
 def lira(target: Tensor, shadow: Tensor, keep: Tensor, *, online: bool = True,
@@ -78,50 +74,33 @@ def lira(target: Tensor, shadow: Tensor, keep: Tensor, *, online: bool = True,
     choose(reading, ("paper", "code"), kind="reading", where="lira")
     shadow, target, keep = shadow.double(), target.double(), keep.bool()
     if shadow.ndim != 3 or shadow.shape[1:] != target.shape or keep.shape != shadow.shape[:2]:
-        raise SettingError(
-            f"shapes {list(target.shape)}, {list(shadow.shape)}, {list(keep.shape)}", where="lira",
-            do="give [n, views], [networks, n, views] and [networks, n]",
-        )  # fmt: skip
-    inside, outside = _sorted(shadow, keep, online=online)
-    mu_out, sd_out = _median(outside), _scale(outside, fixed_variance)
+        shapes = [list(v.shape) for v in (target, shadow, keep)]
+        raise SettingError(f"shapes {shapes}", where="lira",
+                           do="give [n, views], [networks, n, views], [networks, n]")  # fmt: skip
+    mu, sd = _moments(shadow, ~keep, fixed_variance)
+    if not online and reading == "paper":  # the share of a normal that lies above
+        return -torch.special.log_ndtr((mu - target) / (sd + TINY)).mean(1)
     if not online:
-        away = (target - mu_out) / (sd_out + TINY)
-        # a normal's log density, or the log of the share of a normal that lies below -z
-        score = -_log_normal(away, sd_out) if reading == "code" else -torch.special.log_ndtr(-away)
-        return score.mean(1)
-    mu_in, sd_in = _median(inside), _scale(inside, fixed_variance)
+        return -_log_normal(target, mu, sd).mean(1)
+    mu_in, sd_in = _moments(shadow, keep, fixed_variance)
     if fixed_variance and reading == "code":
-        sd_out = sd_in
-    ratio = _log_normal((target - mu_in) / (sd_in + TINY), sd_in)
-    ratio = ratio - _log_normal((target - mu_out) / (sd_out + TINY), sd_out)
-    return ratio.mean(1)
+        sd = sd_in
+    return (_log_normal(target, mu_in, sd_in) - _log_normal(target, mu, sd)).mean(1)
 
 
-def _sorted(shadow: Tensor, keep: Tensor, *, online: bool) -> tuple[Tensor, Tensor]:
-    """Confidences of the shadow networks with and without each image, [count, n, views]."""
-    parts = []
-    for mask, needed in ((keep, online), (~keep, True)):
-        count = int(mask.sum(0).min())
-        if count < 2 and needed:
-            raise DataError(
-                f"an image has {count} shadow networks with it or without it", where="lira",
-                do="train more of them; `coins` deals images evenly",
-            )  # fmt: skip
-        order = (~mask).to(torch.int8).argsort(dim=0, stable=True)[:count]
-        parts.append(shadow.gather(0, order[..., None].expand(*order.shape, shadow.shape[2])))
-    return parts[0], parts[1]
+def _moments(shadow: Tensor, mask: Tensor, fixed: bool) -> tuple[Tensor, Tensor]:
+    """Median [n, views] and standard deviation (divisor n) over the shadow networks in `mask`."""
+    count = int(mask.sum(0).min())
+    if count < 2:
+        raise DataError(f"an image has {count} shadow networks with it or without it", where="lira",
+                        do="train more of them; `coins` deals images evenly")  # fmt: skip
+    order = (~mask).to(torch.int8).argsort(dim=0, stable=True)[:count]
+    values = shadow.gather(0, order[..., None].expand(*order.shape, shadow.shape[2]))
+    return values.quantile(0.5, dim=0), values.std(dim=None if fixed else 0, correction=0)
 
 
-def _median(values: Tensor) -> Tensor:
-    return values.quantile(0.5, dim=0)
-
-
-def _scale(values: Tensor, fixed: bool) -> Tensor:
-    """Standard deviation with divisor n: of each image, or one for all of them."""
-    return values.std(correction=0) if fixed else values.std(dim=0, correction=0)
-
-
-def _log_normal(z: Tensor, sd: Tensor) -> Tensor:
+def _log_normal(phi: Tensor, mu: Tensor, sd: Tensor) -> Tensor:
+    z = (phi - mu) / (sd + TINY)
     return -(z**2) / 2 - torch.log(sd + TINY) - math.log(2 * math.pi) / 2
 
 
@@ -142,47 +121,34 @@ def shadows(keep: Tensor, train: Callable, *, threads: int = 1) -> Tensor:
     then neither does the result depend on `threads`.
     """
     jobs = [(row.nonzero()[:, 0], number) for number, row in enumerate(keep)]
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        if threads == 1:
-            return torch.stack([train(*job) for job in jobs])
-        with ThreadPoolExecutor(threads, torch.set_num_threads, initargs=(1,)) as pool:
-            return torch.stack(list(pool.map(lambda job: train(*job), jobs)))
-    finally:
-        torch.set_num_threads(before)
+    pool = Workers(threads, torch.device("cpu"), "float32")
+    with pool.open():
+        found = pool.map(lambda job: train(*job), jobs, [len(index) for index, _ in jobs])
+    return torch.stack(found)
 
 
 def imitate(network: nn.Module, x: Tensor, y: Tensor, *, epochs: int, batch_size: int, lr: float,
-            momentum: float = 0.0, loss: Callable = cross_entropy,
-            own: torch.Generator) -> nn.Module:  # fmt: skip
+            momentum: float = 0.0, own: torch.Generator) -> nn.Module:  # fmt: skip
     """Train `network` in place as a client does (`rounds.local_update`), and return it.
 
     x as the network sees it. A lone last image joins the batch before it, as there.
     """
-    from ..engine.batches import cut  # the one rule for batches
-
     optimizer = torch.optim.SGD(network.parameters(), lr=lr, momentum=momentum)
     network.train()
     for _ in range(epochs):
         order = torch.randperm(len(y), generator=own).to(x.device)
         for index in cut(order, batch_size):
             optimizer.zero_grad()
-            loss(network(x[index]), y[index]).backward()
+            cross_entropy(network(x[index]), y[index]).backward()
             optimizer.step()
     return network
 
 
-# ---------------------------------------------------------------- gradients and kernels
-
-
-def gradient_norms(network: nn.Module, x: Tensor, y: Tensor, *, by_tensor: bool = False,
-                   loss: Callable = cross_entropy, chunk: int = 100) -> Tensor:  # fmt: skip
+def gradient_norms(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """Log of the length of each image's own gradient, float64 [n, 1].
 
-    `by_tensor`: of each weight tensor's part, [n, tensors]. The network computes in evaluation
-    mode, one image at a time, and is not changed. Which feature of the gradients FedLGD took, it
-    does not say.
+    The network computes in evaluation mode, one image at a time, and is not changed. Which feature
+    of the gradients FedLGD took, it does not say.
     """
     mode = network.training
     network.eval()
@@ -190,16 +156,16 @@ def gradient_norms(network: nn.Module, x: Tensor, y: Tensor, *, by_tensor: bool 
     buffers = dict(network.named_buffers())
 
     def one(weights, x, y):
-        return loss(functional_call(network, (weights, buffers), (x[None],)), y[None])
+        z = functional_call(network, (weights, buffers), (x[None],))
+        return cross_entropy(z, y[None])
 
     each = vmap(grad(one), in_dims=(None, 0, 0))
-    rows = []
-    for part, labels in zip(x.split(chunk), y.split(chunk), strict=True):
+    rows = []  # squared length of each weight tensor's part
+    for part, labels in zip(x.split(100), y.split(100), strict=True):
         found = each(weights, part, labels).values()
         rows.append(torch.stack([g.double().flatten(1).square().sum(1) for g in found], 1))
     network.train(mode)
-    squares = torch.cat(rows)
-    return ((squares if by_tensor else squares.sum(1, keepdim=True)) + TINY).log() / 2
+    return (torch.cat(rows).sum(1, keepdim=True) + TINY).log() / 2
 
 
 def kernel_ratio(members: Tensor, others: Tensor, candidates: Tensor) -> Tensor:
@@ -208,8 +174,6 @@ def kernel_ratio(members: Tensor, others: Tensor, candidates: Tensor) -> Tensor:
     Features [m, d], [o, d], [n, d]. Gaussian kernels; every feature is divided by its standard
     deviation over all known images, and the bandwidth is Scott's, count**(-1 / (d + 4)).
     """
-    from sklearn.neighbors import KernelDensity
-
     known = torch.cat([members, others])
     if min(len(members), len(others)) < 2:
         raise DataError("fewer than two known members or others", where="kernel_ratio",
@@ -230,15 +194,11 @@ def kernel_attack(features: Tensor, member: Tensor, *, seed: int) -> Tensor:
     """
     order = torch.randperm(len(member), generator=generator(seed, "kernels", "halves"))
     scores = torch.empty(len(member), dtype=torch.float64)
-    for half in (0, 1):
-        known, asked = order[half::2], order[1 - half :: 2]
-        inside = known[member[known].bool()]
-        outside = known[~member[known].bool()]
-        scores[asked] = kernel_ratio(features[inside], features[outside], features[asked])
+    for known, asked in ((order[::2], order[1::2]), (order[1::2], order[::2])):
+        inside = member[known].bool()
+        scores[asked] = kernel_ratio(features[known[inside]], features[known[~inside]],
+                                     features[asked])  # fmt: skip
     return scores
-
-
-# ---------------------------------------------------------------- means
 
 
 def in_mean(h: Tensor, mean: Tensor, reference: Tensor) -> Tensor:
@@ -251,22 +211,14 @@ def in_mean(h: Tensor, mean: Tensor, reference: Tensor) -> Tensor:
     return (h - reference).double() @ away / away.norm().clamp(min=TINY)
 
 
-# ---------------------------------------------------------------- what an attack is worth
-
-
 def roc(scores, member) -> tuple[np.ndarray, np.ndarray]:
     """False and true positive rates at every threshold, from (0, 0) to (1, 1)."""
-    from sklearn.metrics import roc_curve
-
     scores, member = _checked(scores, member)
-    fpr, tpr, _ = roc_curve(member, scores, drop_intermediate=False)
-    return fpr, tpr
+    return roc_curve(member, scores, drop_intermediate=False)[:2]
 
 
 def auc(scores, member) -> float:
     """Chance that a member scores higher than another image; ties count one half."""
-    from sklearn.metrics import roc_auc_score
-
     scores, member = _checked(scores, member)
     return float(roc_auc_score(member, scores))
 
@@ -280,10 +232,8 @@ def tpr_at(scores, member, fpr: float = 0.01) -> float:
     scores, member = _checked(scores, member)
     needed = math.ceil((5 if fpr >= 0.01 else 10) / fpr - 1e-9)
     if (others := int((~member).sum())) < needed:
-        raise DataError(
-            f"{others} non-members are too few for {100 * fpr:g} % false positives",
-            where="tpr_at", do=f"give at least {needed:,}",
-        )  # fmt: skip
+        raise DataError(f"{others} non-members are too few for {100 * fpr:g} % false positives",
+                        where="tpr_at", do=f"give at least {needed:,}")  # fmt: skip
     false, true = roc(scores, member)
     return float(true[false <= fpr].max())
 

@@ -10,12 +10,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import torch
+from scipy.optimize import linear_sum_assignment
+from skimage.metrics import structural_similarity
 from torch import Tensor
+from torch.nn.functional import interpolate
 
 from ..errors import DataError
 
 BACKBONE = "alexnet-owt-7be5be79.pth"  # torchvision's ImageNet weights, on which LPIPS stands
-NO_LPIPS = "LPIPS is left out: {}"
 
 
 def unit(x: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
@@ -37,8 +39,6 @@ def psnr(x: Tensor, original: Tensor) -> Tensor:
 
 def ssim(x: Tensor, original: Tensor) -> Tensor:
     """Structural similarity (Wang et al. 2004) by scikit-image, windows of 7 pixels, [n]."""
-    from skimage.metrics import structural_similarity
-
     _same(x, original)
     pairs = zip(x.double().cpu().numpy(), original.double().cpu().numpy(), strict=True)
     return torch.tensor([structural_similarity(a, b, channel_axis=0, data_range=1.0)
@@ -50,8 +50,6 @@ def paired(x: Tensor, original: Tensor) -> Tensor:
 
     A gradient is a mean over the batch: it does not know the order.
     """
-    from scipy.optimize import linear_sum_assignment
-
     _same(x, original)
     apart = torch.cdist(x.flatten(1).double(), original.flatten(1).double()) ** 2
     return original[torch.from_numpy(linear_sum_assignment(apart.cpu().numpy())[1])]
@@ -67,13 +65,13 @@ def nearest(x: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
 def lpips_missing() -> str:
     """Why LPIPS cannot be computed here; empty where it can.
 
-    Nothing is downloaded: the package `lpips` brings the small layers of LPIPS, not the AlexNet
-    below them, whose weights are torchvision's and must lie in PyTorch's cache.
+    Nothing is downloaded: the package brings the small layers of LPIPS; the AlexNet below them is
+    torchvision's, and its weights must lie in PyTorch's cache.
     """
     if find_spec("lpips") is None:
-        return NO_LPIPS.format("the package lpips is not installed")
+        return "LPIPS is left out: the package lpips is not installed"
     if not (Path(torch.hub.get_dir()) / "checkpoints" / BACKBONE).exists():
-        return NO_LPIPS.format(f"the weights {BACKBONE} are not in PyTorch's cache")
+        return f"LPIPS is left out: the weights {BACKBONE} are not in PyTorch's cache"
     return ""
 
 
@@ -93,10 +91,9 @@ def lpips(x: Tensor, original: Tensor) -> Tensor:
     with warnings.catch_warnings():  # it calls torchvision in a way that is no longer liked
         warnings.simplefilter("ignore")
         network = library.LPIPS(net="alex", verbose=False).eval()
-    pair = [p.float().expand(-1, 3, -1, -1) if p.shape[1] == 1 else p.float()
-            for p in (x, original)]  # fmt: skip
     size = [max(64, side) for side in x.shape[2:]]
-    pair = [torch.nn.functional.interpolate(p, size=size, mode="bilinear") for p in pair]
+    pair = [interpolate(p.float().expand(-1, 3, -1, -1), size=size, mode="bilinear")
+            for p in (x, original)]  # fmt: skip
     with torch.no_grad():
         return network(*pair, normalize=True).flatten().double()
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..channel import SERVER, Message
-from ..errors import DataError, SettingError
+from ..errors import DataError, SettingError, choose
 
 
 def crossed(messages: Sequence[Message], name: str, *, client: str, round_: int, way: str = "up"):
@@ -24,10 +24,9 @@ def crossed(messages: Sequence[Message], name: str, *, client: str, round_: int,
     """
     require_messages(messages)
     ends = {"up": (client, SERVER), "down": (SERVER, client)}
-    if way not in ends:
-        raise SettingError(f"way = {way!r}", where="attacks.crossed", do='give "up" or "down"')
+    ends = ends[choose(way, ends, kind="way", where="attacks.crossed")]
     found = [m for m in messages
-             if (m.name, m.round_, m.source, m.target) == (name, round_, *ends[way])]  # fmt: skip
+             if (m.name, m.round_, m.source, m.target) == (name, round_, *ends)]  # fmt: skip
     if len(found) != 1:
         names = sorted({m.name for m in messages if m.round_ == round_})
         raise DataError(
@@ -40,8 +39,7 @@ def crossed(messages: Sequence[Message], name: str, *, client: str, round_: int,
 
 def require_messages(messages) -> None:
     """Refuse a federation, a channel, a client: whatever holds more than what crossed."""
-    plain = isinstance(messages, (list, tuple)) and all(isinstance(m, Message) for m in messages)
-    if not plain:
+    if not (isinstance(messages, (list, tuple)) and all(isinstance(m, Message) for m in messages)):
         raise SettingError(
             f"a {type(messages).__name__} is no record", where="attacks",
             do="give fed.channel.messages: an attack reads what crossed, and nothing else",
@@ -86,17 +84,14 @@ def _words(payload) -> str:
     """Shapes in words: "float32 [512, 10]", "6,634 numbers in 14 tensors"."""
     if isinstance(payload, (int, float)):
         return "one number"
-    leaves = list(_leaves(payload))
+    leaves = _leaves(payload)
     if len(leaves) == 1:
         return f"{str(leaves[0].dtype).removeprefix('torch.')} {list(leaves[0].shape)}"
     return f"{sum(t.numel() for t in leaves):,} numbers in {len(leaves)} tensors"
 
 
-def _leaves(payload):
-    if isinstance(payload, Tensor):
-        yield payload
-    elif isinstance(payload, (int, float)):
-        yield torch.tensor(payload)
-    elif payload is not None:
-        for part in payload.values() if isinstance(payload, dict) else payload:
-            yield from _leaves(part)
+def _leaves(payload) -> list[Tensor]:
+    if isinstance(payload, (Tensor, int, float)):
+        return [torch.as_tensor(payload)]
+    parts = payload.values() if isinstance(payload, dict) else payload or ()
+    return [leaf for part in parts for leaf in _leaves(part)]

@@ -1,12 +1,15 @@
 """The studies of notebook 06, at the settings at which they are committed, and those that wait.
 
-`study` reads the numbers of one from `data/attacks/<name>.json`, or computes them. What takes
-longer than a reading waits in `data/attacks/queue.toml`, with minutes:
+`study` reads the numbers of one from `data/attacks/<name>.json`, or computes them. The file holds
+what was asked, on which machine it was computed, and numbers: no weights, no images, no pixels.
+What takes longer than a reading waits in `data/attacks/queue.toml`, with minutes:
 
     python -m fedtutor queue attacks                what waits, then as many as the minutes allow
     python -m fedtutor queue attacks --only NAME    that one, of either list, anew
 """
 
+import json
+import os
 import time
 import tomllib
 from collections.abc import Callable
@@ -14,14 +17,18 @@ from inspect import signature
 from pathlib import Path
 from statistics import mean
 
-from ..engine.files import ROOT, shown
+from ..engine.files import ROOT, damaged, load_json, save_json, shown
 from ..errors import SettingError, choose
 from ..papers import spread
-from . import attack_results, jobs
-from .attack_studies import averages, figure_six, likelihood, many_pictures, memory, papers
+from . import jobs
+from .attack_messages import averages, papers
+from .attack_studies import figure_six, likelihood, many_pictures, memory
 from .commits import require_committed
+from .environment import environment
 
-QUEUE = ROOT / "data" / "attacks" / "queue.toml"
+FOLDER = ROOT / "data" / "attacks"
+QUEUE = FOLDER / "queue.toml"
+PARTS = {"format", "name", "setting", "environment", "cpu_seconds", "numbers"}
 KEYS = {"name": str, "like": str, "value": float, "minutes": float, "device": str, "options": dict}
 TWO = {"seeds": [0, 1, 2], "clients": ["street", "synthetic"], "private_size": 200}
 FIG6 = {
@@ -62,20 +69,38 @@ STUDIES: dict[str, tuple[Callable, dict]] = {  # what the notebook reads
 
 def study(name: str, *, recompute: bool = False, keep: bool = False, device="cpu",
           threads: int = 1, **changes) -> dict:  # fmt: skip
-    """The numbers of a study of either list: from `data/attacks`, or computed now.
+    """The numbers of a study of either list: from its file, or computed now.
 
     `changes` replace options of its own. They are computed where the file is absent, of another
     setting, or `recompute` is asked; and kept with `keep` or where FEDTUTOR_RECORD is set. `device`
-    and `threads` are for those that make use of them: the setting does not name them.
+    and `threads` are for those that make use of them: the setting does not name them. Raises
+    `StorageError` for a damaged file, and `SettingError` where code is uncommitted.
     """
-    known = STUDIES | {row["name"]: (row["function"], row["options"]) for row in waiting()}
-    function, options = known[choose(name, known, kind="study", where="attacks.study")]
-    options = {**options, **changes}
-    known = signature(function).parameters
+    lists = STUDIES | {row["name"]: (row["function"], row["options"]) for row in waiting()}
+    function, options = lists[choose(name, lists, kind="study", where="attacks.study")]
+    options, known = {**options, **changes}, signature(function).parameters
     where = {k: v for k, v in {"device": device, "threads": threads}.items() if k in known}
-    return attack_results.kept(name, {"study": function.__name__, **options},
-                          lambda: function(**options, **where), recompute=recompute,
-                          keep=keep)  # fmt: skip
+    setting = json.loads(json.dumps({"study": function.__name__, **options}))
+    path = _file(name)
+    if path.exists() and not recompute:
+        value = load_json(path)
+        if not isinstance(value, dict) or value.keys() != PARTS or value["format"] != 1:
+            raise damaged(path, ValueError("its parts are not those of a kept attack"))
+        if value["setting"] == setting:
+            return value["numbers"]
+    if keep := keep or bool(os.environ.get("FEDTUTOR_RECORD")):
+        require_committed(FOLDER)
+    began = time.process_time()
+    numbers = json.loads(json.dumps(function(**options, **where)))
+    if keep:
+        save_json(path, {"format": 1, "name": name, "setting": setting,
+                         "environment": environment(), "numbers": numbers,
+                         "cpu_seconds": round(time.process_time() - began, 1)})  # fmt: skip
+    return numbers
+
+
+def _file(name: str) -> Path:
+    return FOLDER / f"{name}.json"
 
 
 def waiting(path: Path = QUEUE) -> list[dict]:
@@ -83,16 +108,16 @@ def waiting(path: Path = QUEUE) -> list[dict]:
 
     Raises `SettingError` for what is unknown, missing or of the wrong type.
     """
-    given = tomllib.loads(Path(path).read_text(encoding="utf-8"))["study"]
     rows = []
-    for number, row in enumerate(given, start=1):
+    for number, row in enumerate(tomllib.loads(path.read_text(encoding="utf-8"))["study"], start=1):
         where = f"{shown(path)}, study {row.get('name', number)!r}"
-        for key, value in row.items():
+        for key in [*row, *KEYS]:
             kind = KEYS[choose(key, KEYS, kind="key", where=where)]
-            if not isinstance(value, (int, float) if kind is float else kind):
-                raise SettingError(f"{key} = {value!r}", where=where, do=f"give a {kind.__name__}")
-        if missing := [key for key in KEYS if key not in row]:
-            raise SettingError(f"no {missing[0]}", where=where, do=f"give {', '.join(KEYS)}")
+            if key not in row:
+                raise SettingError(f"no {key}", where=where, do=f"give {', '.join(KEYS)}")
+            if not isinstance(row[key], (int, float) if kind is float else kind):
+                raise SettingError(f"{key} = {row[key]!r}", where=where,
+                                   do=f"give a {kind.__name__}")  # fmt: skip
         function, options = STUDIES[choose(row["like"], STUDIES, kind="study", where=where)]
         rows.append({**row, "function": function, "options": {**options, **row["options"]}})
     return sorted(rows, key=lambda row: -row["value"])
@@ -107,7 +132,7 @@ def queued() -> list[dict]:
                  else f"{len(o['seeds'])} seeds")  # fmt: skip
         rows.append({"name": row["name"], "data": o.get("pool") or o["scenario"], "size": count,
                      "minutes": row["minutes"], "on": row["device"],
-                     "done": (attack_results.FOLDER / f"{row['name']}.json").exists()})  # fmt: skip
+                     "done": _file(row["name"]).exists()})  # fmt: skip
     return rows
 
 
@@ -117,19 +142,17 @@ def sizes() -> list[dict]:
     study | data | networks | AUC of the ratio, offline, one threshold | found at 1 %, by the best;
     mean and standard deviation over the attacked networks.
     """
-    rows = []
+    rows = {}
     for row in waiting():
-        if (
-            row["function"] is likelihood
-            and (attack_results.FOLDER / f"{row['name']}.json").exists()
-        ):
-            for name, o in ((row["like"], STUDIES[row["like"]][1]), (row["name"], row["options"])):
-                found = study(name)
-                areas = {f"AUC, {words}": spread(found[k]["auc"]) for k, words in KINDS.items()}
-                tpr = max((found[k]["tpr"] for k in KINDS), key=mean)
-                rows.append({"study": row["like"], "data": o["pool"], "networks": o["networks"],
-                             **areas, "found at 1 %": spread(tpr, 3)})  # fmt: skip
-    return list({tuple(row.items()): row for row in rows}.values())  # an original once
+        if row["function"] is not likelihood or not _file(row["name"]).exists():
+            continue
+        for name, o in ((row["like"], STUDIES[row["like"]][1]), (row["name"], row["options"])):
+            found = study(name)
+            areas = {f"AUC, {words}": spread(found[k]["auc"]) for k, words in KINDS.items()}
+            tpr = max((found[k]["tpr"] for k in KINDS), key=mean)
+            rows[name] = {"study": row["like"], "data": o["pool"], "networks": o["networks"],
+                          **areas, "found at 1 %": spread(tpr, 3)}  # fmt: skip
+    return list(rows.values())
 
 
 def work(*, minutes: float, only: str = "", device: str = "cpu", threads: int = 1,
@@ -139,29 +162,30 @@ def work(*, minutes: float, only: str = "", device: str = "cpu", threads: int = 
     `only`: the study of that name, of either list, even where it is done. What needs another device
     or data that are not here is named and left, and so is one that fails.
     """
-    began, played, tried = time.monotonic(), [], set()
+    began, played, tasks = time.monotonic(), [], []
+    rows = [row for row in waiting() if not _file(row["name"]).exists()]
     if only:
         names = [*STUDIES, *(row["name"] for row in waiting())]
-        todo = [(choose(only, names, kind="study", where="queue attacks"), 0.0, device)]
-    else:
-        todo = [(row["name"], row["minutes"], row["device"]) for row, about in
-                zip(waiting(), queued(), strict=True) if not about["done"]]  # fmt: skip
+        choose(only, names, kind="study", where="queue attacks")
+        rows = [{"name": only, "minutes": 0.0, "device": device}]
     options = {"recompute": True, "keep": True, "device": device, "threads": threads}
-    tasks = [jobs.Task(study, (name,), options, about=name, minutes=needs)
-             for name, needs, on in todo if on != "cuda" or device.startswith("cuda")]  # fmt: skip
+    for row in rows:
+        if row["device"] == "cuda" and not device.startswith("cuda"):
+            say(f"{row['name']}: left, it is for cuda")
+        else:
+            tasks.append(jobs.Task(study, (row["name"],), options, about=row["name"],
+                                   minutes=row["minutes"]))  # fmt: skip
+    left = {task.about: task.minutes for task in tasks}
     for task, outcome, value in jobs.through(
         tasks, minutes=minutes, finish=True,
-        refuse=lambda task: require_committed(attack_results.FOLDER),  # before the first start
+        refuse=lambda task: require_committed(FOLDER),  # before the first start
     ):  # fmt: skip
-        tried.add(task.about)
+        del left[task.about]
         if outcome == jobs.DONE:
             played.append(task.about)
             say(f"{task.about}: {(time.monotonic() - began) / 60:.1f} minutes so far")
         else:
             say(f"{task.about}: left, {getattr(value, 'what', value)}")
-    for name, needs, on in todo:
-        if on == "cuda" and not device.startswith("cuda"):
-            say(f"{name}: left, it is for {on}")
-        elif name not in tried:
-            say(f"{name}: left, it needs about {needs:g} minutes")
+    for name, needs in left.items():
+        say(f"{name}: left, it needs about {needs:g} minutes")
     return played

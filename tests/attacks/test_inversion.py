@@ -56,7 +56,6 @@ def test_golden_costs_and_their_gradients():
     target = [g[f"g_true{i}"] for i in range(4)]
     cost = attacks.cosine_cost(trial, target)
     close(cost.detach(), g["sim_equal"])
-    close(attacks.layered_cosine_cost(trial, target).detach(), g["simlocal_equal"])
     close(attacks.squared_cost(trial, target).detach(), g["l2_equal"])
     for i, slope in enumerate(torch.autograd.grad(cost, trial)):
         close(slope, g[f"grad_sim{i}"])
@@ -196,8 +195,6 @@ def test_labels_of_a_batch_are_counted():
     sure = network_of()
     with torch.no_grad():
         sure.classifier.bias[3] = 5.0  # says 3 to everything
-    guessed = attacks.labels_from(sure, sent(sure, x, y), 16, guess=digits(40)[0])
-    assert guessed.tolist() == sorted(y.tolist())
     assert len(attacks.labels_from(sure, sent(sure, x, y), 16)) == 16  # wrong, but as many
 
 
@@ -227,7 +224,7 @@ def test_noise_of_differential_privacy_defeats_it(one_and_eight):
                                 generator=generator("dp"))  # fmt: skip
     target = torch.autograd.grad(loss, list(network.parameters()))
     noisy = attacks.invert(network, target, y[:1], mean=MNIST[0], std=MNIST[1], steps=200)
-    black = quality_of(attacks.Reconstruction(x[:1] * 0 + float(x.min()), y, 0, []), x[:1])
+    black = quality_of(attacks.Reconstruction(x[:1] * 0 + float(x.min()), y, 0), x[:1])
     assert quality_of(noisy, x[:1]) < min(quality_of(found[1], x[:1]) - 15, black)
 
 
@@ -246,7 +243,7 @@ def test_the_same_seed_gives_the_same_bits_and_leaves_the_network_alone():
     torch.set_num_threads(1)
     assert torch.equal(first.x, again.x)
     assert not torch.equal(first.x, small_search(seed=1)[0].x)
-    assert first.cost == min(first.costs) and len(first.costs) == 2
+    assert first.cost <= small_search(restarts=1)[0].cost
     assert network.state_dict()["body.2.num_batches_tracked"] == 1  # of `sent`, not of the attack
     assert torch.equal(network.state_dict()["body.1.weight"], before["body.1.weight"])
 
@@ -257,17 +254,16 @@ def test_pixels_stay_in_their_box():
     assert float(x.min()) >= low - 1e-6 and float(x.max()) <= high + 1e-6
 
 
-@pytest.mark.parametrize("options", [{"signed": False}, {"cost": "layered"}, {"cost": "squared"}])
-def test_every_variant_comes_closer(options):
+def test_another_cost_is_a_function():
     x, y = digits(1)
     network = network_of()
     few, many = (attacks.invert(network, sent(network, x, y), y, mean=MNIST[0], std=MNIST[1],
-                                steps=n, **options).cost for n in (1, 40))  # fmt: skip
+                                steps=n, cost=attacks.squared_cost).cost
+                 for n in (1, 40))  # fmt: skip
     assert many < few / 2
 
 
 @pytest.mark.parametrize("error, words, options", [
-    (SettingError, "unknown cost", {"cost": "sine"}),
     (SettingError, "steps = 0", {"steps": 0}),
     (SettingError, "restarts = 0", {"restarts": 0}),
 ])  # fmt: skip

@@ -11,7 +11,7 @@ from support.federations import federation, played, tiny_scenario
 from fedtutor import attacks, models
 from fedtutor.attacks import inversion, membership, quality, record
 from fedtutor.errors import DataError, SettingError, StorageError
-from fedtutor.experiments import attack_results
+from fedtutor.experiments import attack_list
 from fedtutor.randomness import generator
 from fedtutor.rounds import run
 
@@ -34,13 +34,11 @@ def one_step(name="linear", count=6, **changes):
 @pytest.mark.parametrize("module", [record, membership, inversion, quality])
 def test_no_attack_knows_a_class_that_holds_private_images(module):
     """The source imports neither clients, federations, scenarios nor data sets."""
-    forbidden = {"clients", "federation", "scenarios", "datasets", "rounds", "evidence", "start"}
-    allowed = {"federation": {"cut"}}  # the rule by which batches are cut
+    forbidden = {"clients", "federation", "scenarios", "datasets", "rounds", "experiments"}
     for node in ast.walk(ast.parse(inspect.getsource(module))):
         if isinstance(node, ast.ImportFrom) and node.level:
             name, names = (node.module or "").split(".")[0], {a.name for a in node.names}
-            assert name not in forbidden or names <= allowed.get(name, set()), (name, names)
-            assert not names & forbidden
+            assert name not in forbidden and not names & forbidden, (name, names)
 
 
 @pytest.mark.parametrize("holder", ["fed", "channel", "client"])
@@ -120,42 +118,44 @@ def test_one_step_is_the_learning_rate_times_the_gradient():
 # ------------------------------------------------------------------------- kept as JSON
 
 
-def test_a_kept_attack_is_computed_once(tmp_path, monkeypatch):
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A study, and a folder of its own; one entry for each time that it was computed."""
     calls = []
 
-    def compute():
-        calls.append(1)
+    def compute(*, seed):
+        calls.append(seed)
         return {"auc": [0.5, 0.75]}
 
+    monkeypatch.setattr(attack_list, "FOLDER", tmp_path)
+    monkeypatch.setattr(attack_list, "STUDIES", {"a": (compute, {"seed": 0})})
+    monkeypatch.setattr(attack_list, "waiting", list)
+    return calls
+
+
+def test_a_kept_attack_is_computed_once(toy, tmp_path, monkeypatch):
     for count, record_ in ((1, ""), (2, "1"), (2, ""), (2, "1")):
         monkeypatch.setenv("FEDTUTOR_RECORD", record_)
-        assert attack_results.kept("a", {"seed": 0}, compute, folder=tmp_path) == {
-            "auc": [0.5, 0.75]
-        }
-        assert len(calls) == count
+        assert attack_list.study("a") == {"auc": [0.5, 0.75]}
+        assert len(toy) == count
     value = json.loads((tmp_path / "a.json").read_text())
-    assert value.keys() == attack_results.PARTS and value["environment"]["torch"]
-    attack_results.kept("a", {"seed": 1}, compute, folder=tmp_path)  # another setting
-    attack_results.kept("a", {"seed": 1}, compute, folder=tmp_path, recompute=True)
-    assert len(calls) == 4
+    assert value.keys() == attack_list.PARTS and value["environment"]["torch"]
+    attack_list.study("a", seed=1)  # another setting
+    attack_list.study("a", seed=1, recompute=True)
+    assert len(toy) == 4
 
 
-def test_a_damaged_file_and_numbers_that_are_none_are_one_clear_error(tmp_path, monkeypatch):
-    monkeypatch.setenv("FEDTUTOR_RECORD", "1")
-    with pytest.raises(StorageError, match="no JSON"):
-        attack_results.kept("a", {}, lambda: {"auc": float("nan")}, folder=tmp_path)
+def test_a_damaged_file_is_one_clear_error(toy, tmp_path):
     (tmp_path / "a.json").write_text('{"format": 1}')
     with pytest.raises(StorageError):
-        attack_results.kept("a", {}, dict, folder=tmp_path)
+        attack_list.study("a")
 
 
-COMMITTED = sorted(attack_results.FOLDER.glob("*.json"))
+COMMITTED = sorted(attack_list.FOLDER.glob("*.json"))
 
 
 @pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
 def test_committed_attacks_are_whole(path):
     value = json.loads(path.read_text())
-    assert (
-        value.keys() == attack_results.PARTS and value["name"] == path.stem and value["format"] == 1
-    )
+    assert value.keys() == attack_list.PARTS and value["name"] == path.stem and value["format"] == 1
     assert value["environment"]["torch"] and value["numbers"] and value["cpu_seconds"] > 0

@@ -12,7 +12,7 @@ from fedtutor import attacks, scenarios
 from fedtutor.__main__ import main
 from fedtutor.channel import Message
 from fedtutor.errors import DataError, SettingError
-from fedtutor.experiments import attack_list, attack_results, attack_studies, jobs
+from fedtutor.experiments import attack_list, attack_studies, jobs
 
 LISTS = attack_list.STUDIES | {row["name"]: (row["function"], row["options"])
                           for row in attack_list.waiting()}  # fmt: skip
@@ -38,7 +38,7 @@ def test_what_is_committed_is_read_and_not_computed(name, monkeypatch):
 
 
 def test_every_committed_file_is_of_a_list():
-    assert {path.stem for path in attack_results.FOLDER.glob("*.json")} <= set(LISTS)
+    assert {path.stem for path in attack_list.FOLDER.glob("*.json")} <= set(LISTS)
 
 
 def test_an_unknown_study_is_one_clear_error():
@@ -68,14 +68,7 @@ def toy(tmp_path, monkeypatch):
     (tmp_path / "queue.toml").write_text(text)
     monkeypatch.setattr(attack_list, "STUDIES", {"toy": (count, {"size": 0})})
     monkeypatch.setattr(attack_list, "waiting", lambda: _waiting(tmp_path / "queue.toml"))
-    monkeypatch.setattr(
-        attack_list,
-        "queued",
-        lambda: [
-            {"done": (tmp_path / f"{row['name']}.json").exists()} for row in attack_list.waiting()
-        ],
-    )
-    monkeypatch.setattr(attack_results, "FOLDER", tmp_path)
+    monkeypatch.setattr(attack_list, "FOLDER", tmp_path)
     monkeypatch.setattr(jobs, "Job", InThisProcess)
     return played
 
@@ -107,7 +100,7 @@ def test_what_was_found_stands_below_its_original():
     assert len(set(keys)) == len(keys)
     row = rows[keys.index(("no-defense", "street", 64))]
     assert keys.index(("no-defense", "street", 12)) < keys.index(("no-defense", "street", 64))
-    numbers = json.loads((attack_results.FOLDER / "no-defense-64.json").read_text())["numbers"]
+    numbers = json.loads((attack_list.FOLDER / "no-defense-64.json").read_text())["numbers"]
     areas = numbers["offline"]["auc"]
     assert row["AUC, offline"] == f"{mean(areas):.2f} ± {stdev(areas):.2f}"
     rates = max((numbers[kind]["tpr"] for kind in ("lira", "offline", "threshold")), key=mean)
@@ -168,9 +161,9 @@ def test_fig_6_attacks_whom_it_is_told_to(monkeypatch):
     seen = []
     tiny = tiny_scenario(count=40, public=False)
     monkeypatch.setattr(scenarios, "build", lambda *_, **__: tiny)
-    whole = attack_studies.overheard
+    whole = attack_studies.played
 
-    def overheard(data, *given, **options):
+    def played(data, *given, **options):
         seen.append(len(data.clients))
         return whole(data, *given, **options)
 
@@ -178,7 +171,7 @@ def test_fig_6_attacks_whom_it_is_told_to(monkeypatch):
         return {"members": [int(m.sum()) for _, m in pairs],
                 "others": [int((~m).sum()) for _, m in pairs]}  # fmt: skip
 
-    monkeypatch.setattr(attack_studies, "overheard", overheard)
+    monkeypatch.setattr(attack_studies, "played", played)
     monkeypatch.setattr(attack_studies, "summary", counted)
     options = {"seeds": [0], "scenario": "digits-mini", "clients": ["domain1", "elsewhere"],
                "variants": {"FedAvg": ["fedavg", {"local_epochs": 1}]}, "moments": [1, 2, 9],

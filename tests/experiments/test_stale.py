@@ -15,7 +15,7 @@ from support.recorded import git, made, recipe
 from fedtutor.__main__ import main
 from fedtutor.engine.files import ROOT, save_json
 from fedtutor.errors import SettingError
-from fedtutor.experiments import arenas, attack_results, commits, jobs, manifest, stale
+from fedtutor.experiments import arenas, attack_list, commits, jobs, manifest, stale
 from fedtutor.experiments import results as evidence
 from fedtutor.experiments import run as running
 from fedtutor.experiments.environment import environment, made_by
@@ -299,7 +299,7 @@ RECORDERS = {
     "benchmark": lambda folder: arenas.record("digits-mini", minutes=1, folder=folder,
                                                  names=["vhl"]),
     "rehearse": lambda folder: rehearse("start", names=["solo"], folder=folder),
-    "attacks": lambda folder: attack_results.kept("x", {}, lambda: 1 / 0, folder=folder, keep=True),
+    "attacks": lambda folder: attack_list.study("memory", recompute=True, keep=True),
 }  # fmt: skip
 
 
