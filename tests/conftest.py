@@ -10,8 +10,8 @@ from fedtutor import models
 from fedtutor.federation import Federation
 from fedtutor.images import Images
 from fedtutor.methods import METHODS, make
+from fedtutor.models import Architecture
 from fedtutor.models.layers import Dropout
-from fedtutor.models.networks import Architecture
 from fedtutor.rounds import run
 from fedtutor.scenarios.base import SCENARIOS, ClientData, Scenario
 from fedtutor.settings import Settings
