@@ -13,7 +13,7 @@ import hashlib
 import linecache
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -25,7 +25,7 @@ HOME = Path(__file__).resolve().parents[1]
 ROOTS = (("federation", "Federation"), ("rounds", "run"), ("experiments.results", "accuracies"))
 # These decide no number: words, checks, files, and what a stopped run goes on from with equal bits.
 LEFT_OUT = {"errors", "engine.kinds", "engine.files", "engine.checkpoints", "datasets.cache"}
-SETS = ("datasets.catalog", "SETS")  # of this table those entries count that a run's texts name
+CATALOG = "datasets.catalog"  # of its table `SETS` those rows count that a run's texts name
 DISTILS = ("distillation", "prepare")  # returns at once where the setting virtual_ipc is 0
 UNTOLD = {"ctx", "kind", "type_comment", "type_params", "annotation", "returns"}
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -49,10 +49,13 @@ def code_of(method: str, networks: Iterable[str], scenario: str, *, virtual: boo
     for kind, name, table in asked:
         if name not in table:
             return {"hash": None, "unknown": f"{kind} {name!r} is not registered"}
+        root = getattr(table[name], "features", table[name])
         try:
-            used.root(f"{kind} {name}", getattr(table[name], "features", table[name]))
+            words = used.say(root)
         except NoSource as error:
             return {"hash": None, "unknown": str(error)}
+        if isinstance(root, partial):
+            used.own[f"options of {name}"] = _hex(words, 8)
     return used.summary(virtual)
 
 
@@ -87,39 +90,10 @@ def _hex(text: str, digits: int = 12) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
-@dataclass(frozen=True)
-class Definition:
-    """What counts of a function, class or constant: its hash, the keys it uses, texts in it."""
-
-    hash: str
-    uses: frozenset
-    texts: frozenset
-
-
-class Module:
-    """The top level of a module: name -> statements that make it, imported name -> its origin."""
-
-    def __init__(self, name: str, text: str, package: bool):
-        self.statements: dict[str, list[ast.stmt]] = {}
-        self.imports: dict[str, tuple[str, str]] = {}  # (module, name in it)
-        tree, up = ast.parse(text), name.split(".") if name else []
-        for node in tree.body:
-            targets = getattr(node, "targets", [getattr(node, "target", None)])
-            made = {part.id for target in targets if target for part in ast.walk(target)
-                    if isinstance(part, ast.Name)}  # fmt: skip
-            for own in made or {getattr(node, "name", None)} - {None}:
-                self.statements.setdefault(own, []).append(node)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                home = up[: len(up) - node.level + package] + [node.module] * bool(node.module)
-                for alias in node.names:
-                    self.imports[alias.asname or alias.name] = ".".join(home), alias.name
-
-
 class Code:
     """A package as text: `sources` has module -> text, such as "methods.fccl" -> its file.
 
-    A definition's key is (module, name).
+    A definition's key is (module, name); a row of the catalog is one under its data set's name.
     """
 
     def __init__(self, sources: dict[str, str]):
@@ -127,61 +101,62 @@ class Code:
         self._packages = {name.rpartition(".")[0] for name in sources}
         self.summaries = {}
 
-    def module(self, name: str) -> Module:
-        if name not in self._modules:
-            self._modules[name] = Module(name, self.sources[name], name in self._packages)
-        return self._modules[name]
+    def _module(self, name: str) -> tuple[dict, dict]:
+        """Name -> the statements that make it, imported name -> (module, name in it)."""
+        if name in self._modules:
+            return self._modules[name]
+        statements, imports = self._modules[name] = {}, {}
+        tree, up = ast.parse(self.sources[name]), name.split(".") if name else []
+        up = up if name in self._packages else up[:-1]  # the folder that "." stands for
+        for node in tree.body:
+            targets = getattr(node, "targets", [getattr(node, "target", None)])
+            parts = [part for target in targets if target for part in ast.walk(target)]
+            names = [part.id for part in parts if isinstance(part, ast.Name)]
+            for made in names or filter(None, [getattr(node, "name", None)]):
+                statements.setdefault(made, []).append(node)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                home = [*up[: len(up) - node.level + 1], *filter(None, [node.module])]
+                for alias in node.names:
+                    imports[alias.asname or alias.name] = ".".join(home), alias.name
+        if name == CATALOG:
+            table = statements.pop("SETS")[0].value
+            rows = zip(table.keys, table.values, strict=True)
+            statements |= {key.value: [row] for key, row in rows}
+        return statements, imports
+
+    def has(self, module: str, name: str) -> bool:
+        """Whether a module of this package defines this name."""
+        return module in self.sources and name in self._module(module)[0]
 
     def find(self, module: str, name: str):
         """What `name` stands for in a module: a key, a module's name, or None: nothing of ours."""
-        own = self.module(module)
-        origin = own.imports.get(name)
+        origin = self._module(module)[1].get(name)
         if origin and origin != (module, name) and origin[0] in self.sources:
             return self.find(*origin)
-        if name in own.statements:
+        if self.has(module, name):
             return module, name
         below = f"{module}.{name}".lstrip(".")
         return below if below in self.sources else None
 
     def _meant(self, module: str, node: ast.AST):
-        """The same for a name or an attribute in the module's code."""
+        """The same for a name, an attribute or a text in the module's code."""
         if isinstance(node, ast.Name):
             return self.find(module, node.id)
+        if isinstance(node, ast.Constant):
+            return (CATALOG, node.value) if self.has(CATALOG, node.value) else None
         inside = self._meant(module, node.value) if isinstance(node, ast.Attribute) else None
         return self.find(inside, node.attr) if isinstance(inside, str) else None
 
-    def definition(self, key: tuple) -> Definition:
-        """(module, name), or (*SETS, name of a data set): one row of that table."""
+    def definition(self, key: tuple[str, str]) -> tuple[str, set]:
+        """(hash, keys of what it uses)."""
         if key not in self._definitions:
-            nodes, mentioned = self.module(key[0]).statements[key[1]], []
-            if len(key) == 3:
-                nodes = [self.sets()[key[2]]]
-            words = told(nodes, mentioned) if key != SETS else ""
+            mentioned = []
+            words = told(self._module(key[0])[0][key[1]], mentioned)
             found = {self._meant(key[0], node) for node in mentioned}
-            uses = frozenset(f for f in found if isinstance(f, tuple) and f[0] not in LEFT_OUT)
-            texts = {n.value for n in mentioned if type(getattr(n, "value", None)) is str}
-            self._definitions[key] = Definition(_hex(words), uses, frozenset(texts))
+            uses = {f for f in found if isinstance(f, tuple) and f[0] not in LEFT_OUT}
+            self._definitions[key] = _hex(words), uses
         return self._definitions[key]
-
-    def sets(self) -> dict[str, ast.AST]:
-        """Data set -> its row in the catalog."""
-        table = self.module(SETS[0]).statements[SETS[1]][0].value
-        return {key.value: row for key, row in zip(table.keys, table.values, strict=True)}
-
-    def closure(self, roots: Iterable[tuple], *, virtual: bool = True) -> set[tuple]:
-        """Keys of all that `roots` use, themselves included."""
-        found, left, texts = set(), list(roots), set()
-        while left:
-            key = left.pop()
-            if key not in found:
-                found.add(key)
-                if virtual or key != DISTILS:
-                    left += self.definition(key).uses
-                texts |= self.definition(key).texts
-            if not left and SETS in found:
-                left = [(*SETS, name) for name in texts & self.sets().keys()]
-                left = [row for row in left if row not in found]
-        return found
 
 
 class Used:
@@ -190,12 +165,6 @@ class Used:
     def __init__(self, code: Code):
         self.code, self.keys = code, set(ROOTS)
         self.own: dict[str, str] = {}  # what a reader wrote and which options are bound -> hash
-
-    def root(self, name: str, value) -> None:
-        """Follow a method, a builder of a scenario, or what makes a network."""
-        words = self.say(value)
-        if isinstance(value, partial):
-            self.own[f"options of {name}"] = _hex(words, 8)
 
     def say(self, value) -> str:
         """A plain value as it is, of anything else its kind; functions and classes are followed."""
@@ -212,8 +181,7 @@ class Used:
     def _follow(self, value) -> None:
         package, _, module = value.__module__.partition(".")
         key, name = (module, value.__qualname__.partition(".")[0]), f"yours: {value.__qualname__}"
-        ours = package == PACKAGE and module in self.code.sources
-        if ours and key[1] in self.code.module(module).statements:
+        if package == PACKAGE and self.code.has(*key):
             self.keys.add(key)
         elif not _installed(package) and name not in self.own:
             self.own[name] = ""  # known, should it name itself
@@ -228,18 +196,21 @@ class Used:
 
     def summary(self, virtual: bool) -> dict:
         """What `code_of` returns."""
-        code, own = self.code, sorted(self.own.items())
+        own, found, left = sorted(self.own.items()), {}, list(self.keys)
         known = frozenset(self.keys), tuple(own), virtual
-        if known not in code.summaries:
-            files = {}
-            for key in sorted(code.closure(self.keys, virtual=virtual)):
-                lines = files.setdefault(key[0], [])
-                lines.append(f"{'.'.join(key[1:])} {code.definition(key).hash}")
-            lines = sorted(line for of_one in files.values() for line in of_one)
-            whole = _hex("\n".join([*lines, *(f"{name} {digits}" for name, digits in own)]))
-            parts = {module: _hex("\n".join(lines), 8) for module, lines in files.items()}
-            code.summaries[known] = {"hash": whole, "files": {**parts, **dict(own)}}
-        return code.summaries[known]
+        if known not in self.code.summaries:
+            while left:
+                if (key := left.pop()) not in found:
+                    found[key], uses = self.code.definition(key)
+                    left += uses if virtual or key != DISTILS else ()
+            lines, files = [], {}
+            for (module, name), digits in sorted(found.items()):
+                lines.append(f"{name} {digits}")
+                files[module] = _hex(f"{files.get(module)}{lines[-1]}", 8)
+            whole = _hex(f"{sorted(lines)}{own}")  # whichever the file
+            self.code.summaries[known] = whole, files | dict(own)
+        whole, files = self.code.summaries[known]
+        return {"hash": whole, "files": dict(files)}
 
 
 def _meaning(node: ast.AST, space: dict):
@@ -254,40 +225,31 @@ def _installed(package: str) -> bool:
     """Whether it belongs to Python or to an installed package, and not to a reader."""
     file = getattr(sys.modules.get(package), "__file__", None) or ""
     outside = {"site-packages", "dist-packages"} & set(Path(file).parts)
-    known = package in sys.stdlib_module_names or bool(outside)
-    return known and package != "__main__"  # whatever command was started
+    known = package in sys.stdlib_module_names or outside
+    return bool(known) and package != "__main__"  # whatever command was started
 
 
 def source_of(value) -> tuple[list[ast.AST], dict]:
     """(syntax trees, names around them) of a class or function in a file or in a notebook's cell.
 
-    All trees of that name in one place: two lambdas of one line both count. Raises `NoSource`.
+    All of that name in one cell or file: two lambdas both count. Raises `NoSource`.
     """
+    kinds = ast.ClassDef if isinstance(value, type) else FUNCTIONS
+    home = sys.modules.get(value.__module__)
     parts = vars(value).values() if isinstance(value, type) else [value]
     parts = [p for p in parts if isinstance(p, FunctionType) and p.__module__ == value.__module__]
-    home, space = sys.modules.get(value.__module__), {}
-    files = [*(part.__code__.co_filename for part in parts), getattr(home, "__file__", None) or ""]
+    space = {} if parts else vars(home)
     for part in parts:
         cells = zip(part.__code__.co_freevars, part.__closure__ or (), strict=True)
         space |= part.__globals__ | {name: cell.cell_contents for name, cell in cells}
-    for file in dict.fromkeys(files):
-        try:
-            tree = ast.parse("".join(linecache.getlines(file)))
-        except (SyntaxError, ValueError):
-            continue
-        kinds = ast.ClassDef if isinstance(value, type) else FUNCTIONS
-        found = [node for node in ast.walk(tree) if isinstance(node, kinds)
-                 and getattr(node, "name", "<lambda>") == value.__name__]  # fmt: skip
-        if not isinstance(value, type):
-            found = [node for node in found if _first(node) == value.__code__.co_firstlineno]
-        if found:
-            return found, space or vars(home)
+    for file in [*(p.__code__.co_filename for p in parts), getattr(home, "__file__", "")]:
+        with suppress(SyntaxError, ValueError):  # no Python: the code of a machine, say
+            tree = ast.parse("".join(linecache.getlines(file or "")))
+            found = [node for node in ast.walk(tree) if isinstance(node, kinds)
+                     and getattr(node, "name", "<lambda>") == value.__name__]  # fmt: skip
+            if found:
+                return found, space
     raise NoSource(f"the source of {value.__qualname__} cannot be read")
-
-
-def _first(node: ast.AST) -> int:
-    """The line on which Python says that a function begins."""
-    return min([node.lineno, *(part.lineno for part in getattr(node, "decorator_list", ()))])
 
 
 def read(home: Path = HOME) -> Code:
