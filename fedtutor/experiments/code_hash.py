@@ -14,7 +14,7 @@ import linecache
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import FunctionType, ModuleType
 
@@ -56,7 +56,9 @@ def code_of(method: str, networks: Iterable[str], scenario: str, *, virtual: boo
             return {"hash": None, "unknown": str(error)}
         if isinstance(root, partial):
             used.own[f"options of {name}"] = _hex(words, 8)
-    return used.summary(virtual)
+    own = tuple(sorted(used.own.items()))
+    whole, files = summed(used.code, frozenset(used.keys), own, virtual)
+    return {"hash": whole, "files": dict(files)}
 
 
 def changed(before: dict, after: dict) -> list[str]:
@@ -91,72 +93,87 @@ def _hex(text: str, digits: int = 12) -> str:
 
 
 class Code:
-    """A package as text: `sources` has module -> text, such as "methods.fccl" -> its file.
-
-    A definition's key is (module, name); a row of the catalog is one under its data set's name.
-    """
+    """A package as text: `sources` has module -> text, such as "methods.fccl" -> its file."""
 
     def __init__(self, sources: dict[str, str]):
-        self.sources, self._modules, self._definitions = sources, {}, {}
-        self._packages = {name.rpartition(".")[0] for name in sources}
-        self.summaries = {}
+        self.sources = sources
+        self.packages = {name.rpartition(".")[0] for name in sources}
 
-    def _module(self, name: str) -> tuple[dict, dict]:
-        """Name -> the statements that make it, imported name -> (module, name in it)."""
-        if name in self._modules:
-            return self._modules[name]
-        statements, imports = self._modules[name] = {}, {}
-        tree, up = ast.parse(self.sources[name]), name.split(".") if name else []
-        up = up if name in self._packages else up[:-1]  # the folder that "." stands for
-        for node in tree.body:
-            targets = getattr(node, "targets", [getattr(node, "target", None)])
-            parts = [part for target in targets if target for part in ast.walk(target)]
-            names = [part.id for part in parts if isinstance(part, ast.Name)]
-            for made in names or filter(None, [getattr(node, "name", None)]):
-                statements.setdefault(made, []).append(node)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                home = [*up[: len(up) - node.level + 1], *filter(None, [node.module])]
-                for alias in node.names:
-                    imports[alias.asname or alias.name] = ".".join(home), alias.name
-        if name == CATALOG:
-            table = statements.pop("SETS")[0].value
-            rows = zip(table.keys, table.values, strict=True)
-            statements |= {key.value: [row] for key, row in rows}
-        return statements, imports
 
-    def has(self, module: str, name: str) -> bool:
-        """Whether a module of this package defines this name."""
-        return module in self.sources and name in self._module(module)[0]
+@cache
+def top_level(code: Code, module: str) -> tuple[dict, dict]:
+    """Name -> the statements that make it; imported name -> (module, name in it).
 
-    def find(self, module: str, name: str):
-        """What `name` stands for in a module: a key, a module's name, or None: nothing of ours."""
-        origin = self._module(module)[1].get(name)
-        if origin and origin != (module, name) and origin[0] in self.sources:
-            return self.find(*origin)
-        if self.has(module, name):
-            return module, name
-        below = f"{module}.{name}".lstrip(".")
-        return below if below in self.sources else None
+    In the catalog, the name of a data set stands for its row of the table.
+    """
+    statements, imports = {}, {}
+    tree, up = ast.parse(code.sources[module]), module.split(".") if module else []
+    up = up if module in code.packages else up[:-1]  # the folder that "." stands for
+    for node in tree.body:
+        targets = getattr(node, "targets", [getattr(node, "target", None)])
+        parts = [part for target in targets if target for part in ast.walk(target)]
+        names = [part.id for part in parts if isinstance(part, ast.Name)]
+        for made in names or filter(None, [getattr(node, "name", None)]):
+            statements.setdefault(made, []).append(node)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            home = [*up[: len(up) - node.level + 1], *filter(None, [node.module])]
+            for alias in node.names:
+                imports[alias.asname or alias.name] = ".".join(home), alias.name
+    if module == CATALOG:
+        table = statements.pop("SETS")[0].value
+        rows = zip(table.keys, table.values, strict=True)
+        statements |= {key.value: [row] for key, row in rows}
+    return statements, imports
 
-    def _meant(self, module: str, node: ast.AST):
-        """The same for a name, an attribute or a text in the module's code."""
-        if isinstance(node, ast.Name):
-            return self.find(module, node.id)
-        if isinstance(node, ast.Constant):
-            return (CATALOG, node.value) if self.has(CATALOG, node.value) else None
-        inside = self._meant(module, node.value) if isinstance(node, ast.Attribute) else None
-        return self.find(inside, node.attr) if isinstance(inside, str) else None
 
-    def definition(self, key: tuple[str, str]) -> tuple[str, set]:
-        """(hash, keys of what it uses)."""
-        if key not in self._definitions:
-            mentioned = []
-            words = told(self._module(key[0])[0][key[1]], mentioned)
-            found = {self._meant(key[0], node) for node in mentioned}
-            uses = {f for f in found if isinstance(f, tuple) and f[0] not in LEFT_OUT}
-            self._definitions[key] = _hex(words), uses
-        return self._definitions[key]
+def defined(code: Code, module: str, name: str) -> bool:
+    """Whether a module of the package makes this name."""
+    return module in code.sources and name in top_level(code, module)[0]
+
+
+def find(code: Code, module: str, name: str):
+    """What a name stands for: (module, name), a module's name, or None: nothing of ours."""
+    origin = top_level(code, module)[1].get(name)
+    if origin and origin != (module, name) and origin[0] in code.sources:
+        return find(code, *origin)
+    if defined(code, module, name):
+        return module, name
+    below = f"{module}.{name}".lstrip(".")
+    return below if below in code.sources else None
+
+
+def meant(code: Code, module: str, node: ast.AST):
+    """The same for a name, an attribute or a text in the module's code."""
+    if isinstance(node, ast.Name):
+        return find(code, module, node.id)
+    if isinstance(node, ast.Constant):
+        return (CATALOG, node.value) if defined(code, CATALOG, node.value) else None
+    inside = meant(code, module, node.value) if isinstance(node, ast.Attribute) else None
+    return find(code, inside, node.attr) if isinstance(inside, str) else None
+
+
+@cache
+def definition(code: Code, module: str, name: str) -> tuple[str, set]:
+    """(hash, which (module, name) it uses) of a function, class or constant."""
+    mentioned = []
+    words = told(top_level(code, module)[0][name], mentioned)
+    found = {meant(code, module, node) for node in mentioned}
+    return _hex(words), {f for f in found if isinstance(f, tuple) and f[0] not in LEFT_OUT}
+
+
+@cache
+def summed(code: Code, keys: frozenset, own: tuple, virtual: bool) -> tuple[str, dict]:
+    """(hash, file -> hash) over all that `keys` use, themselves included, and a reader's `own`."""
+    found, left, lines, files = {}, list(keys), [], {}
+    while left:
+        if (key := left.pop()) not in found:
+            found[key], uses = definition(code, *key)
+            left += uses if virtual or key != DISTILS else ()
+    for (module, name), digits in sorted(found.items()):
+        lines.append(f"{name} {digits}")
+        files[module] = _hex(f"{files.get(module)}{lines[-1]}", 8)
+    return _hex(f"{sorted(lines)}{own}"), files | dict(own)  # in whichever file
 
 
 class Used:
@@ -181,7 +198,7 @@ class Used:
     def _follow(self, value) -> None:
         package, _, module = value.__module__.partition(".")
         key, name = (module, value.__qualname__.partition(".")[0]), f"yours: {value.__qualname__}"
-        if package == PACKAGE and self.code.has(*key):
+        if package == PACKAGE and defined(self.code, *key):
             self.keys.add(key)
         elif not _installed(package) and name not in self.own:
             self.own[name] = ""  # known, should it name itself
@@ -189,35 +206,17 @@ class Used:
             mentioned, around = [], {}
             words = told(nodes, mentioned)
             for part in mentioned:
-                found = _meaning(part, space)
+                found = _value(part, space)
                 if found is not None and not isinstance(found, ModuleType):
                     around[ast.unparse(part)] = self.say(found)
             self.own[name] = _hex(f"{words}{sorted(around.items())}", 8)
 
-    def summary(self, virtual: bool) -> dict:
-        """What `code_of` returns."""
-        own, found, left = sorted(self.own.items()), {}, list(self.keys)
-        known = frozenset(self.keys), tuple(own), virtual
-        if known not in self.code.summaries:
-            while left:
-                if (key := left.pop()) not in found:
-                    found[key], uses = self.code.definition(key)
-                    left += uses if virtual or key != DISTILS else ()
-            lines, files = [], {}
-            for (module, name), digits in sorted(found.items()):
-                lines.append(f"{name} {digits}")
-                files[module] = _hex(f"{files.get(module)}{lines[-1]}", 8)
-            whole = _hex(f"{sorted(lines)}{own}")  # whichever the file
-            self.code.summaries[known] = whole, files | dict(own)
-        whole, files = self.code.summaries[known]
-        return {"hash": whole, "files": dict(files)}
 
-
-def _meaning(node: ast.AST, space: dict):
-    """The value of a name, or of a name in a module; None for what is neither."""
+def _value(node: ast.AST, space: dict):
+    """What a name, or a name in a module, stands for; None for what is neither."""
     if isinstance(node, ast.Name):
         return space.get(node.id)
-    inside = _meaning(node.value, space) if isinstance(node, ast.Attribute) else None
+    inside = _value(node.value, space) if isinstance(node, ast.Attribute) else None
     return getattr(inside, node.attr, None) if isinstance(inside, ModuleType) else None
 
 
