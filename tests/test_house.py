@@ -11,7 +11,6 @@ CORE = ("channel", "clients", "errors", "evaluation", "federation", "images", "m
 HOME = ROOT / "fedtutor"
 LONGER = {  # than 350 lines; their length when this was written: they only shrink
     "distillation": 402,
-    "experiments/arenas": 393,
     "experiments/attack_studies": 495,
     "report/tables": 407,
 }
