@@ -50,9 +50,9 @@ def missing(scenario: str, *, folder=results.RESULTS, names: Sequence[str] = ())
         enter = [m for m, reason in asked.items() if not reason]
         for changes, those in (({}, enter), *STUDIES.get((scenario, arena), [])):
             inside = in_arena(recipe, arena, **changes)
-            found += [(inside, m, seed) for m in those for seed in SEEDS
-                      if m in recipe.methods and (not names or m in names)
-                      and not _done(inside, m, seed, folder)]  # fmt: skip
+            asked_for = [m for m in those if not names or m in names]
+            found += [(inside, m, seed) for m in asked_for for seed in SEEDS
+                      if not _done(inside, m, seed, folder)]  # fmt: skip
     return found
 
 
