@@ -17,7 +17,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from ..models.networks import watchers
+from ..models.base import watchers
 
 _open: list["Work"] = []  # all that count at the moment
 _lock, _here = threading.Lock(), threading.local()

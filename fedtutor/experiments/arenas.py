@@ -1,32 +1,26 @@
-"""Every method side by side: who may enter, and what is trained and recorded (notebook 07).
+"""Every method side by side: who may enter, and what is measured (notebook 07).
 
 Settings are those of `data/recipes/benchmark.toml`, in three arenas. Whether a method may enter is
 asked of its own code: it starts on a few images, and what it raises is the answer. A method that
-raises or diverges later has that in its row, and stops nothing. What is made of the results, tables
-and ranks, is in `ranks.py`.
-
-    python -m fedtutor benchmark                  record what is missing in data/results
+raises or diverges later has that in its row, and stops nothing. `recording.py` records what is
+missing; tables and ranks are made in `ranks.py`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 
-from .. import figures, methods, rounds, scenarios
-from ..distillation import prepare
-from ..engine.files import load_json, save_json
-from ..errors import FedtutorError, SettingError, TrainingError, choose
+from .. import figures, methods, rounds
+from ..engine.files import load_json
+from ..errors import FedtutorError, TrainingError, choose
 from ..federation import Federation
-from . import jobs, recipes, results, stale
-from .commits import require_committed
-from .environment import made_by
+from . import recipes, results, stale
 from .results import Result
-from .run import run as train
 
 RECIPE = "benchmark"
-SEEDS = (0, 1, 2)
 FEW = 40  # private images per client where a method is only tried
 
 
@@ -59,15 +53,6 @@ ARENAS = {
         guests_of="fedlgd",
     ),
 }  # fmt: skip
-STUDIES = {  # recorded, too: (scenario, arena) -> changes, and for whom
-    ("digits-mini", "one network"): [
-        ({"lr": 0.01, "observe": []}, ("solo", "fedavg", "scaffold", "fedavgm", "moon", "vhl")),
-    ],
-    ("digits-partial", "one network"): [
-        ({"fedavg.weighting": "uniform", "fednova.weighting": "uniform",
-          "scaffold.weighting": "samples", "observe": []}, ("fedavg", "fednova", "scaffold")),
-    ],
-}  # fmt: skip
 
 
 def in_arena(recipe: recipes.Recipe, arena: str, **changes) -> recipes.Recipe:
@@ -85,19 +70,22 @@ def refusal(recipe: recipes.Recipe, method: str, scenario) -> str:
     It starts with few private images and undistilled virtual ones, and plays no round. Errors that
     are no `FedtutorError` are faults of the method, and show when it runs.
     """
-    few = [replace(c, private=c.private[:FEW]) for c in scenario.clients]
     settings = replace(recipe.settings, virtual_steps=0)
     try:
         made = methods.make(method, **recipe.methods.get(method, {}))
-        fed = Federation(replace(scenario, clients=tuple(few)), made, settings)
+        fed = Federation(_few(scenario), made, settings)
         with fed.workers():
-            prepare(fed)
-            made.start(fed)
-    except FedtutorError as error:
-        return error.what
-    except Exception:
-        return ""
+            fed.begin()
+    except Exception as error:
+        return error.what if isinstance(error, FedtutorError) else ""
     return ""
+
+
+def _few(scenario):
+    """The same scenario with a few images in each hand and each test set."""
+    clients = tuple(replace(c, private=c.private[:FEW]) for c in scenario.clients)
+    tests = {name: images[:FEW] for name, images in scenario.tests.items()}
+    return replace(scenario, clients=clients, tests=tests)
 
 
 def refusals(recipe: recipes.Recipe, arena: str, scenario, *, only: Sequence[str] = ()) -> dict:
@@ -110,14 +98,12 @@ def refusals(recipe: recipes.Recipe, arena: str, scenario, *, only: Sequence[str
     if name := ARENAS[arena].guests_of:
         invited = recipes.load(name, profile=recipe.profile)
         guests, host = {"solo", "central", *invited.methods}, invited.paper
-    found = {}
-    known = [name for name in methods.METHODS if name in recipe.methods]
+    known, found = [name for name in methods.METHODS if name in recipe.methods], {}
     for method in figures.method_order(list(only or known + own_methods(recipe))):
-        left_out = guests and method in known and method not in guests
-        found[method] = (
-            f"not in the comparison of {host}" if left_out
-            else refusal(inside, method, scenario)
-        )  # fmt: skip
+        if guests and method in known and method not in guests:
+            found[method] = f"not in the comparison of {host}"
+        else:
+            found[method] = refusal(inside, method, scenario)
     return found
 
 
@@ -191,33 +177,53 @@ def shelf(run, scenario: str, arena: str, names: Sequence[str], **changes) -> di
     for name in names:
         entry = entries[name] = Entry(name)
         for seed in run.seeds:
-            if name in recipe.methods:
-                _look(entry, recipe, seed)
-            else:  # a reader's own is trained elsewhere
-                entry.open.append(seed)
+            _look(entry, recipe, seed)
     stale.warn(r for e in entries.values() for r in e.results)
     return entries
 
 
 def _look(entry: Entry, recipe: recipes.Recipe, seed: int) -> None:
-    """What `data/results` has of one run: a result, how it failed, or nothing."""
-    options = {"folder": results.RESULTS, "warn": False}  # `warn` says it once for all
-    if found := results.recorded(recipe, entry.method, seed, **options):
+    found = kept(recipe, entry.method, seed, results.RESULTS)
+    if isinstance(found, Result):
         entry.results.append(found)
-    elif words := failed(recipe, entry.method, seed):
-        entry.failed[seed] = words
+    elif found:
+        entry.failed[seed] = found["what"]
     else:
         entry.open.append(seed)
+
+
+def kept(recipe: recipes.Recipe, method: str, seed: int, folder) -> Result | dict:
+    """What a folder has of a run with these settings: a result, {"what": how it failed} or {}.
+
+    Delete the file of a failure to try again.
+    """
+    if method not in recipe.methods:  # a reader's own is not recorded
+        return {}
+    if there := results.recorded(recipe, method, seed, folder=folder, warn=False):
+        return there
+    path = failure_file(recipe, method, seed, folder)
+    found = load_json(path) if path.exists() else {"asked": None}
+    return found if found["asked"] == asked_of(recipe, method) else {}
+
+
+def failure_file(recipe: recipes.Recipe, method: str, seed: int, folder) -> Path:
+    """Beside where its result would lie."""
+    return results.result_path(recipe, method, seed, folder=folder).with_suffix(".failed")
+
+
+def asked_of(recipe: recipes.Recipe, method: str) -> dict:
+    return {"settings": asdict(recipe.settings), "parameters": recipe.methods[method],
+            "options": recipe.scenario_options}  # fmt: skip
 
 
 def _try(run, entry: Entry, seed: int, changes: dict) -> None:
     try:
         entry.results.append(run(entry.method, seed, **changes))
     except Exception as error:  # a reader's method may raise anything, and others have their turn
-        entry.failed[seed] = _words(error)
+        entry.failed[seed] = in_words(error)
 
 
-def _words(error: Exception) -> str:
+def in_words(error: Exception) -> str:
     if isinstance(error, TrainingError):
         return f"diverged: {error.what}"
     words = getattr(error, "what", None) or str(error).partition("\n")[0] or "no words"
@@ -239,10 +245,9 @@ def examine(run, method: str) -> bool:
         lines["what crosses is counted"] = f"{figures.human_bytes(sent)} in two rounds"
         lines["same bits with two threads"] = "yes" if _equal(first, again) else "NO"
         lines["same bits after a stop"] = "yes" if _equal(first, stopped) else "NO"
-    except FedtutorError as error:
-        lines["plays two rounds"] = f"NO: {type(error).__name__}: {error.what}"
     except Exception as error:
-        lines["plays two rounds"] = f"NO: {type(error).__name__}: {str(error)[:60] or 'no words'}"
+        words = getattr(error, "what", None) or str(error)[:60] or "no words"
+        lines["plays two rounds"] = f"NO: {type(error).__name__}: {words}"
     for words, answer in lines.items():
         print(f"{words:<28} {answer}")
     return not any(answer.startswith("NO") for answer in lines.values())
@@ -250,144 +255,30 @@ def examine(run, method: str) -> bool:
 
 def _tried(run, method: str, *, threads: int = 1, stop: bool = False) -> Federation:
     """Two rounds on a few images; with `stop`, the second one is played from a checkpoint."""
-    import tempfile
-
-    few = [replace(c, private=c.private[:FEW]) for c in run.scenario.clients]
-    tests = {name: images[:FEW] for name, images in run.scenario.tests.items()}
-    scenario = replace(run.scenario, clients=tuple(few), tests=tests)
     settings = replace(run.recipe.settings, rounds=2, eval_every=2, observe=[], client_epochs=[],
                        local_epochs=1)  # fmt: skip
 
     def federation():
         made = methods.make(method, **run.recipe.methods.get(method, {}))
-        return Federation(scenario, made, settings, threads=threads, artifacts=run.artifacts)
+        options = {"threads": threads, "artifacts": run.artifacts}
+        return Federation(_few(run.scenario), made, settings, **options)
 
     fed = federation()
-    with tempfile.TemporaryDirectory() as folder:
-        options = {"checkpoint": folder, "every": 0} if stop else {}
-        if stop:
-            rounds.run(fed, progress=lambda numbers: list(numbers)[:1], **options)
-            fed = federation()
-        rounds.run(fed, **options)
+    if not stop:
+        rounds.run(fed)
+        return fed
+    with TemporaryDirectory() as folder:
+        rounds.run(fed, checkpoint=folder, every=0, progress=lambda numbers: list(numbers)[:1])
+        fed = federation()
+        rounds.run(fed, checkpoint=folder, every=0)
     return fed
 
 
 def _equal(a: Federation, b: Federation) -> bool:
     """Whether both hold the same weights, to the last bit."""
-    pairs = [(x, y) for x, y in zip((a.server, *a.clients), (b.server, *b.clients), strict=True)]
-    for x, y in pairs:
-        for role in x.models:
-            one, other = x.models[role].state_dict(), y.models[role].state_dict()
-            if not all(torch.equal(one[name], other[name]) for name in one):
-                return False
-    return True
-
-
-# ------------------------------------------------------------------------------------- recording
-
-
-def missing(scenario: str, *, folder=results.RESULTS, names: Sequence[str] = ()) -> list[tuple]:
-    """(recipe, method, seed) of all runs on a scenario that have neither a result nor failed.
-
-    What other code recorded does not count: that is to be done again.
-    """
-    recipe = recipes.load(RECIPE, profile="quick", scenario=scenario)
-    for name in names:
-        choose(name, methods.METHODS, kind="method", where="benchmark")
-        if name not in recipe.methods:
-            raise SettingError(
-                f"{name} has no table in {RECIPE}.toml, so nothing of it is recorded",
-                where="benchmark",
-                do=f"add [methods.{name}] to data/recipes/{RECIPE}.toml, or leave it out",
-            )
-    data, found = scenarios.build(recipe.scenario, **recipe.scenario_options), []
-    for arena in ARENAS:
-        asked = refusals(recipe, arena, data, only=names or list(recipe.methods))
-        enter = [m for m, reason in asked.items() if not reason]
-        for changes, those in (({}, enter), *STUDIES.get((scenario, arena), [])):
-            inside = in_arena(recipe, arena, **changes)
-            found += [(inside, m, seed) for m in those for seed in SEEDS
-                      if m in recipe.methods and (not names or m in names)
-                      and not _done(inside, m, seed, folder)]  # fmt: skip
-    return found
-
-
-def _done(recipe: recipes.Recipe, method: str, seed: int, folder) -> bool:
-    """Whether the code of today gave a result, or failed; unknown code counts as that of today."""
-    if there := results.recorded(recipe, method, seed, folder=folder, warn=False):
-        return not stale.is_stale(there)
-    if not failed(recipe, method, seed, folder=folder):
-        return False
-    made = load_json(_failure(recipe, method, seed, folder))["environment"]
-    settings = asdict(recipe.settings)
-    return stale.standing(method, settings, recipe.scenario, made)[0] != stale.STALE
-
-
-def failed(recipe: recipes.Recipe, method: str, seed: int, *, folder=None) -> str:
-    """How a recorded run with these settings failed; "" if none did. Delete the file to retry."""
-    path = _failure(recipe, method, seed, folder or results.RESULTS)
-    if not path.exists():
-        return ""
-    found = load_json(path)
-    return found["what"] if found["asked"] == _asked(recipe, method) else ""
-
-
-def _there(recipe: recipes.Recipe, method: str, seed: int, folder) -> bool:
-    """Whether a file says something of such a run, be it of other code."""
-    there = results.recorded(recipe, method, seed, folder=folder, warn=False)
-    return bool(there or failed(recipe, method, seed, folder=folder))
-
-
-def _failure(recipe: recipes.Recipe, method: str, seed: int, folder) -> Path:
-    """Beside where its result would lie."""
-    return results.result_path(recipe, method, seed, folder=folder).with_suffix(".failed")
-
-
-def _asked(recipe: recipes.Recipe, method: str) -> dict:
-    return {"settings": asdict(recipe.settings), "parameters": recipe.methods[method],
-            "options": recipe.scenario_options}  # fmt: skip
-
-
-def record(scenario: str, *, minutes: float, names: Sequence[str] = (),
-           folder=results.RESULTS, say: Callable = print) -> int:  # fmt: skip
-    """Train what is missing on a scenario until the time is up; how many runs failed.
-
-    Each run has a process of its own, so that its peak memory is its own, one thread, and no
-    artifacts, so that its work is whole. A result is written as soon as it is there, and so is how
-    a run failed: started again, it goes on where it was.
-    """
-    torch.set_num_threads(1)  # before a fork
-    asked = {"folder": folder, "names": names}
-    left = jobs.alone(jobs.Task(missing, (scenario,), asked, threads=1, fork=True))
-    again = sum(_there(*run, folder) for run in left)
-    say(f"{scenario}: {len(left)} runs to do"
-        + f", {again} of them again ({stale.WORDS})" * bool(again))  # fmt: skip
-    if left:
-        require_committed(folder)
-    tasks = [jobs.Task(_recorded, (*run, folder), threads=1, fork=True) for run in left]
-    number = count = 0
-    for task, outcome, said in jobs.through(tasks, minutes=minutes, finish=True):
-        recipe, method, seed, _ = task.given
-        if outcome == jobs.FAILED:
-            said = f"FAILED: {said}"
-        number, count = number + 1, count + said.startswith("FAILED")
-        networks = ", ".join(recipe.settings.models)
-        say(f"{number}/{len(left)} {method} seed {seed} ({networks}): {said}")
-    if number < len(left):
-        say(f"the time is up; {len(left) - number} runs are left")
-    return count
-
-
-def _recorded(recipe: recipes.Recipe, method: str, seed: int, folder) -> str:
-    """Train and keep a result, or how that failed; in words."""
-    try:
-        done = train(recipe, method, seed=seed, threads=1, folder=folder)
-        _failure(recipe, method, seed, folder).unlink(missing_ok=True)
-        return f"{done.totals['seconds']:.1f} s, intra {done.headline['intra']:.3f}"
-    except (OSError, MemoryError) as error:  # this machine's: to be tried again
-        return f"FAILED here: {type(error).__name__}: {error}"
-    except Exception as error:  # whatever it is, the next run has its turn
-        entry = {"what": _words(error), "asked": _asked(recipe, method),
-                 "environment": made_by(recipe, method)}  # fmt: skip
-        save_json(_failure(recipe, method, seed, folder), entry)
-        return f"FAILED: {entry['what']}"
+    return all(
+        torch.equal(value, y.models[role].state_dict()[name])
+        for x, y in zip((a.server, *a.clients), (b.server, *b.clients), strict=True)
+        for role, model in x.models.items()
+        for name, value in model.state_dict().items()
+    )

@@ -187,9 +187,9 @@ def list_stale(options) -> int:
 
 def record_benchmark(options) -> int:
     """Start where it ended the last time; the status is 1 where a run failed."""
-    from . import arenas
+    from . import recording
 
-    failed = arenas.record(
+    failed = recording.record(
         options.scenario, minutes=options.minutes, folder=options.results,
         names=options.methods, say=lambda words: print(words, flush=True),
     )  # fmt: skip

@@ -7,6 +7,7 @@ folder of a reader's own takes every result; one from changed files says `dirty`
 
 import hashlib
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from ..datasets import sources
@@ -18,13 +19,10 @@ DECIDE = ("fedtutor", "data/recipes")
 
 def git_commit(root: Path = ROOT) -> dict | None:
     """{"commit", "dirty"}: dirty where code or recipes differ from it; None outside a clone."""
-    found = changed(root)
-    if found is None:
-        return None
-    try:
-        return {"commit": _git(root, "rev-parse", "HEAD").strip(), "dirty": bool(found)}
-    except (OSError, subprocess.CalledProcessError):  # no commit yet
-        return None
+    with suppress(OSError, subprocess.CalledProcessError):  # no git, or no commit yet
+        if (found := changed(root)) is not None:
+            return {"commit": _git(root, "rev-parse", "HEAD").strip(), "dirty": bool(found)}
+    return None
 
 
 def changed(root: Path = ROOT) -> list[str] | None:
@@ -40,7 +38,7 @@ def changed(root: Path = ROOT) -> list[str] | None:
 
 def commit(root: Path = ROOT) -> dict | None:
     """The commit that runs: of the clone, or what `queue pack` noted, if the code is the same."""
-    if (found := git_commit(root)) is not None:
+    if found := git_commit(root):
         return found
     for folder in sources.folders_of_data():
         if (file := folder / "commit.json").exists():
@@ -71,12 +69,17 @@ def uncommitted(folder, *, root: Path = ROOT) -> list[str]:
 def require_committed(folder, *, root: Path = ROOT) -> None:
     """Raise `SettingError` where a result in `folder` could not name the code that made it."""
     if files := uncommitted(folder, root=root):
-        some = ", ".join(files[:5]) + (f" and {len(files) - 5} more" if len(files) > 5 else "")
         raise SettingError(
-            f"uncommitted changes: {some}", where=f"recording into {shown(folder)}",
+            f"uncommitted changes: {first(files, 5)}", where=f"recording into {shown(folder)}",
             do="commit them first, so that the result can name the code that made it; or record "
             "into a folder of your own, outside data/",
         )  # fmt: skip
+
+
+def first(names: list[str], count: int) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - count
+    return ", ".join(names[:count]) + (f" and {more} more" if more > 0 else "")
 
 
 def _git(root: Path, *words: str) -> str:

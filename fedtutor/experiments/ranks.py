@@ -85,15 +85,13 @@ def table(entries: dict[str, Entry], columns: dict = MEASURES) -> pd.DataFrame:
         for column, (of, scale, digits) in columns.items():
             told = entry.results if column != MEMORY or not entry.live else []
             found = [value for r in told if (value := _value(of, r)) is not None]
-            row[column] = _told([scale * v for v in found], digits, columns is MEASURES)
+            scaled = [scale * v for v in found]
+            if scaled and columns is not MEASURES:  # costs are said by their mean alone
+                scaled = [statistics.fmean(scaled)]
+            row[column] = spread(scaled, digits)
         rows.append({**row, "note": entry.note})
     frame = pd.DataFrame(rows)
     return frame if any(frame["note"]) else frame.drop(columns="note")
-
-
-def _told(found: Sequence[float], digits: int, deviates: bool) -> str:
-    """Mean and spread; costs are said by their mean alone."""
-    return spread(found if deviates or not found else [statistics.fmean(found)], digits)
 
 
 def _value(of: Callable, result: Result):
@@ -128,21 +126,19 @@ def ranks(rows: dict[str, Sequence[float]]) -> pd.DataFrame:
     seeds = range(len(next(iter(rows.values()), ())))
     lines = []
     for name in order:
-        others = [rows[other] for other in order if other != name]
+        own, (above, below) = rows[name], beside(rows, name)
         lines.append({
-            "method": name, "mean": statistics.fmean(rows[name]),
-            "first": 1 + sum(beats(other, rows[name]) for other in others),
-            "last": len(order) - sum(beats(rows[name], other) for other in others),
-            "per seed": [1 + sum(other[s] > rows[name][s] for other in others) for s in seeds],
+            "method": name, "mean": statistics.fmean(own),
+            "first": 1 + len(above), "last": len(order) - len(below),
+            "per seed": [1 + sum(row[s] > own[s] for row in rows.values()) for s in seeds],
         })  # fmt: skip
     return pd.DataFrame(lines, columns=["method", "mean", "first", "last", "per seed"])
 
 
 def beside(rows: dict[str, Sequence[float]], name: str) -> tuple[list[str], list[str]]:
     """(methods that beat `name`, methods that it beats); the seeds leave the others open."""
-    others = {other: row for other, row in rows.items() if other != name}
-    above = [other for other, row in others.items() if beats(row, rows[name])]
-    return above, [other for other, row in others.items() if beats(rows[name], row)]
+    above = [other for other, row in rows.items() if beats(row, rows[name])]
+    return above, [other for other, row in rows.items() if beats(rows[name], row)]
 
 
 def agreement(rows: dict[str, Sequence[float]], again: dict[str, Sequence[float]]) -> tuple:

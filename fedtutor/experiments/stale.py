@@ -10,7 +10,7 @@ commit holds.
 """
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -18,6 +18,7 @@ import pandas as pd
 from ..engine.files import ROOT, shown
 from ..errors import SettingError
 from . import code_hash, stored
+from .commits import first
 
 CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
 RESULTS = ROOT / "data" / "results"
@@ -50,8 +51,8 @@ def standing(method: str, settings: dict, scenario: str, environment: dict) -> t
 
 def is_stale(result) -> bool:
     """Whether a `Result` was made by other code than a run would use now."""
-    parts = result.method, result.settings, result.scenario["name"], result.environment
-    return standing(*parts)[0] == STALE
+    made, scenario = result.environment, result.scenario["name"]
+    return standing(result.method, result.settings, scenario, made)[0] == STALE
 
 
 def states(folder=RESULTS) -> pd.DataFrame:
@@ -66,10 +67,9 @@ def states(folder=RESULTS) -> pd.DataFrame:
         raise SettingError(f"no folder {folder.name}", where=shown(folder), do="name another one")
     for path, there in stored.entries(folder).items():
         try:
-            value = there.value
-            made = value["environment"]
-            parts = value["method"], value["settings"], value["scenario"]["name"], made
-            state, words = standing(*parts)
+            value, made = there.value, there.value["environment"]
+            scenario = value["scenario"]["name"]
+            state, words = standing(value["method"], value["settings"], scenario, made)
         except (KeyError, TypeError):
             continue
         git = made.get("git") or {}
@@ -81,12 +81,9 @@ def states(folder=RESULTS) -> pd.DataFrame:
 
 def counts(frame: pd.DataFrame) -> pd.DataFrame:
     """folder | results | current | stale | unknown | dirty, from `states`; the last row sums."""
-    told = pd.DataFrame({
-        "folder": frame["folder"], "results": 1,
-        **{state: (frame["state"] == state).astype(int) for state in (CURRENT, STALE, UNKNOWN)},
-        "dirty": frame["dirty"].astype(int),
-    })  # fmt: skip
-    told = told.groupby("folder", sort=True).sum()
+    columns = {state: frame["state"] == state for state in (CURRENT, STALE, UNKNOWN)}
+    told = pd.DataFrame({"results": 1, **columns, "dirty": frame["dirty"]}).astype(int)
+    told = told.groupby(frame["folder"]).sum()
     told.loc["all"] = told.sum()
     return told.reset_index()
 
@@ -95,13 +92,12 @@ def in_words(frame: pd.DataFrame, *, every: bool = False) -> str:
     """Counts per folder and the first stale results; `every`: all, and unknown and dirty ones."""
     if not len(frame):
         return "no results"
-    total = counts(frame).iloc[-1]
+    total, old = counts(frame).iloc[-1], frame[frame["state"] == STALE]
     lines = [counts(frame).to_string(index=False), "",
              f"{total[STALE]} stale ({WORDS}), {total[UNKNOWN]} of unknown code, "
              f"{total['dirty']} dirty (from uncommitted files) of {total['results']}"]  # fmt: skip
-    old = frame[frame["state"] == STALE]
-    odd = frame[(frame["state"] != CURRENT) | frame["dirty"]]
-    for row in (odd if every else old[:FIRST]).itertuples():
+    listed = frame[(frame["state"] != CURRENT) | frame["dirty"]] if every else old[:FIRST]
+    for row in listed.itertuples():
         said = f"{row.state}{', dirty' if row.dirty else ''}"
         lines.append(f"{row.folder}/{row.result}: {said}: {row.changed}".removesuffix(": "))
     if not every and len(old) > FIRST:
@@ -114,10 +110,5 @@ def warn(results: Iterable) -> None:
     found = [r for r in results if is_stale(r)]
     if found:
         names = [f"{r.method} seed {r.seed} on {r.scenario['name']}" for r in found]
-        warnings.warn(f"{OTHER}: {_some(names)}; see python -m fedtutor stale", stacklevel=3)
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    kind = "result" if len(names) == 1 else "results"
-    return f"{len(names)} {kind}, {', '.join(names[:3])}{more}"
+        said = f"{OTHER}: {len(names)} result{'s' * (len(names) > 1)}, {first(names, 3)}"
+        warnings.warn(f"{said}; see python -m fedtutor stale", stacklevel=3)

@@ -1,13 +1,7 @@
 """Networks that a client may hold, and the layers that they are made of."""
 
-from .networks import (
-    MODELS,
-    Architecture,
-    Network,
-    build,
-    layers_of,
-    register,
-    use_generator,
-)
+from . import networks
+from .base import MODELS, Architecture, Network, build, layers_of, register, use_generator
 
-__all__ = ["MODELS", "Architecture", "Network", "build", "layers_of", "register", "use_generator"]
+__all__ = ["MODELS", "Architecture", "Network", "build", "layers_of", "networks", "register",
+           "use_generator"]  # fmt: skip

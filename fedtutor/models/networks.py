@@ -1,24 +1,15 @@
-"""Every network, each split into features and classifier: z = classifier(features(x)).
+"""Every network: functions that make what turns images into features, and `MODELS`, their list.
 
-x are images [batch, channels, size, size], h = features(x) is [batch, d], logits z are
-[batch, classes]. The classifier is one linear layer in every network, so h is what the papers
-call feature, representation or embedding. `MODELS` at the end lists the names, where each
-network comes from and the smallest image it takes. Written anew; parameter counts, shapes and
-outputs agree with the authors' code (tests/models/test_networks.py).
+The list names where each network comes from and the smallest image it takes. Written anew;
+parameter counts, shapes and outputs agree with the authors' code (tests/models/test_networks.py).
 """
 
-import re
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from inspect import signature
 
-import torch
-from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch import nn
 
-from ..errors import FedtutorError, ModelError, choose, strict, whole
+from ..errors import ModelError, whole
+from .base import MODELS, OURS, Architecture
 from .layers import (
     Branches,
     DropConnect,
@@ -26,270 +17,16 @@ from .layers import (
     GlobalAverage,
     MixerLayer,
     Patches,
-    RandomLayer,
     SqueezeExcite,
     Sum,
     Unused,
     basic_block,
     bottleneck,
     conv,
-    initialize,
     instance_norm,
-    refuse_foreign_chance,
     repshare_block,
     shortcut,
 )
-
-
-@strict(ModelError)
-@dataclass(frozen=True)
-class Architecture:
-    """A network before it knows its data: `features(in_channels, image_size)` makes a module."""
-
-    features: Callable[[int, int], nn.Module]
-    source: str  # paper and section
-    smallest: int  # image size in pixels
-    multiple: int = 1  # the image size must be a multiple of this
-
-    def __post_init__(self):
-        where = "Architecture"
-        try:
-            signature(self.features).bind(3, 32)
-        except (TypeError, ValueError) as error:
-            raise ModelError(
-                f"features cannot be called with (in_channels, image_size): {error}",
-                where=where, do="give a function that makes the module: "
-                "def features(in_channels, image_size): return nn.Sequential(...)",
-            ) from None  # fmt: skip
-        if isinstance(self.features, nn.Module):
-            raise ModelError("features is a finished module", where=where,
-                             do="give a function that makes one for its images")  # fmt: skip
-        if not isinstance(self.source, str):
-            raise ModelError(f"source = {self.source!r}", where=where,
-                             do="say in words where the network comes from")  # fmt: skip
-        whole("smallest", self.smallest, 1, where, ModelError)
-        whole("multiple", self.multiple, 1, where, ModelError)
-
-
-# Where PyTorch keeps what a layer wants to be different in its state dict.
-SAVING = ("_non_persistent_buffers_set", "_state_dict_hooks", "_state_dict_pre_hooks",
-          "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")  # fmt: skip
-
-
-watchers: list[Callable] = []  # each is called with (network, x) for every batch; see `counting`
-
-
-class Network(nn.Module):
-    """features and classifier, for images of one shape; `feature_size` is d.
-
-    `draws` says whether it needs random numbers in training, for dropout.
-    """
-
-    def __init__(self, body: nn.Module, image_shape: tuple, feature_size: int, num_classes: int):
-        super().__init__()
-        self.image_shape, self.feature_size = image_shape, feature_size
-        self.body = body
-        self.classifier = nn.Linear(feature_size, num_classes)
-        self.draws = any(isinstance(layer, RandomLayer) for layer in body.modules())
-
-    def features(self, x: Tensor) -> Tensor:
-        """x [batch, channels, size, size] to h [batch, d]; `ModelError` for another shape."""
-        if x.shape[1:] != self.image_shape:
-            raise ModelError(
-                f"this network takes images {list(self.image_shape)}, got a batch {list(x.shape)}",
-                where="models.Network.features",
-                do="build the network with the in_channels and image_size of the images",
-            )
-        for watch in watchers:
-            watch(self, x)
-        return self.body(x)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.classifier(self.features(x))
-
-    def state_dict(self, *args, **kwargs):
-        """As in PyTorch, without what it looks up for every layer on the way."""
-        held = None if args or kwargs else self._held()
-        return super().state_dict(*args, **kwargs) if held is None else held
-
-    @torch.no_grad()
-    def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
-        """As in PyTorch, and in one go where names and shapes are the same."""
-        own = None if assign else self._held()
-        if own is None or own.keys() != state_dict.keys():
-            return super().load_state_dict(state_dict, strict=strict, assign=assign)
-        new = [state_dict[name] for name in own]
-        if any(old.shape != value.shape for old, value in zip(own.values(), new, strict=True)):
-            return super().load_state_dict(state_dict, strict=strict)
-        torch._foreach_copy_(list(own.values()), new)
-        return torch.nn.modules.module._IncompatibleKeys([], [])
-
-    def _held(self) -> dict[str, Tensor] | None:
-        """All weights and buffers; None where a layer has rules of its own for what is saved."""
-        found = {}
-        for prefix, layer in layers_of(self):
-            kept = layer.__dict__
-            if any(kept[rule] for rule in SAVING):
-                return None
-            for held in (kept["_parameters"], kept["_buffers"]):
-                for name, value in held.items():
-                    if value is not None:
-                        found[prefix + name] = value.detach()
-        return found
-
-
-def layers_of(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]]:
-    """The module and all inside it, in PyTorch's order, with the prefix of their weights' names."""
-    found = [(prefix, module)]
-    for name, child in module._modules.items():
-        found += layers_of(child, f"{prefix}{name}.")
-    return found
-
-
-def build(network: str | Architecture, *, num_classes: int, in_channels: int = 3,
-          image_size: int = 32, generator: torch.Generator) -> Network:  # fmt: skip
-    """A network of `MODELS` in training mode, on the generator's device.
-
-    Equal seeds give equal weights, and torch's global generator is left alone. Raises
-    `ModelError` for an unknown name and for classes, channels or sizes that do not fit.
-    """
-    where = "models.build"
-    if not isinstance(network, Architecture):
-        where += f", network {network!r}"
-        network = MODELS[choose(network, MODELS, kind="network", where=where, error=ModelError)]
-    if not isinstance(generator, torch.Generator):
-        raise ModelError(
-            f"the generator is a {type(generator).__name__}", where=where,
-            do="give a torch.Generator: weights are drawn from it",
-        )  # fmt: skip
-    _require("num_classes", num_classes, 2, where=where)
-    _require("in_channels", in_channels, 1, where=where)
-    _require("image_size", image_size, network.smallest, network.multiple, where=where)
-    shape = (in_channels, image_size, image_size)
-    with torch.device("meta"):  # shapes without numbers: nothing is computed, nothing is drawn
-        body, feature_size = _body(network, shape, where)
-        model = Network(body, shape, feature_size, num_classes)
-    model.to_empty(device=generator.device).train()
-    initialize(model, generator=generator)
-    return model
-
-
-def register(name: str, network: Architecture) -> Architecture:
-    """Make `network` available under `name`, as `MODELS` has those of the suite; returns it.
-
-    It is tried on two images without numbers, in training mode. Raises `ModelError` for one that
-    cannot be built, returns anything but features [batch, d], or draws from torch's global
-    generator. A network of the suite that is replaced is a warning.
-    """
-    where = f"network {name!r}"
-    if not (isinstance(name, str) and re.fullmatch(r"[\w+-]+", name)):
-        raise ModelError(f"{name!r} cannot be the name of a network", where="models.register",
-                         do="write letters, digits, + and -, such as 'my_cnn'")  # fmt: skip
-    if not isinstance(network, Architecture):
-        raise ModelError(
-            f"a {type(network).__name__} is no Architecture", where=where,
-            do="wrap what makes the module: Architecture(features, source, smallest)",
-        )  # fmt: skip
-    size = -(-network.smallest // network.multiple) * network.multiple
-    with torch.device("meta"):
-        body, _ = _body(network, (3, size, size), where)
-        for layer in body.train().modules():
-            if isinstance(layer, RandomLayer):
-                layer.eval()  # ours draw from a generator of their own, and have none yet
-        with _NoGlobalChance(where):
-            body(torch.empty(2, 3, size, size))
-    initialize(body.to_empty(device="cpu"), generator=torch.Generator())
-    if name in OURS and network is not OURS[name]:
-        warnings.warn(f"{name!r} is a network of the suite; from now on it is yours. Choose "
-                      "another name to have both", UserWarning, stacklevel=2)  # fmt: skip
-    MODELS[name] = network
-    return network
-
-
-class _NoGlobalChance(TorchDispatchMode):
-    """Refuses every operation that draws without a generator of its own."""
-
-    def __init__(self, where: str):
-        super().__init__()
-        self.where = where
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        drawn = torch.Tag.nondeterministic_seeded in func.tags and not kwargs.get("generator")
-        if drawn:
-            raise ModelError(
-                f"{func.overloadpacket.__name__} draws from torch's global random numbers",
-                where=self.where, do="take the Dropout of fedtutor.models.layers, or draw",
-            )  # fmt: skip
-        return func(*args, **kwargs)
-
-
-def _body(network: Architecture, shape: tuple, where: str) -> tuple[nn.Module, int]:
-    """The network's module on the meta device, and d; `ModelError` for what is no features."""
-    try:
-        body = network.features(shape[0], shape[-1])
-        _require_new(body, where)
-        h = body.eval()(torch.empty(2, *shape))
-    except FedtutorError:
-        raise
-    except Exception as error:  # of the layers inside, of any kind
-        raise ModelError(
-            f"it does not take a batch {[2, *shape]}: {type(error).__name__}, "
-            f"{str(error).splitlines()[0] if str(error) else 'no words'}", where=where,
-            do="try features(in_channels, image_size) on torch.zeros of this shape",
-        ) from error  # fmt: skip
-    if not isinstance(h, Tensor) or h.ndim != 2 or len(h) != 2:
-        found = list(h.shape) if isinstance(h, Tensor) else f"a {type(h).__name__}"
-        more = "; layers.GlobalAverage() or nn.Flatten() at the end makes one of a map"
-        raise ModelError(
-            f"for 2 images the network returns {found}, not features [2, d]", where=where,
-            do="return one vector per image" + more * isinstance(h, Tensor),
-        )  # fmt: skip
-    return body, h.shape[1]
-
-
-def _require_new(body, where: str) -> None:
-    """Raise `ModelError` for what is no module that was made just now, for one client."""
-    if not isinstance(body, nn.Module):
-        raise ModelError(f"features made a {type(body).__name__}", where=where,
-                         do="return the nn.Module itself")  # fmt: skip
-    for name, layer in layers_of(body):
-        for key, value in vars(layer).items():
-            if isinstance(value, Tensor):
-                raise ModelError(
-                    f"{name}{key} is a tensor that no device and no checkpoint would know of",
-                    where=where,
-                    do=f"write self.register_buffer({key!r}, ...), and fill it in draw_weights",
-                )  # fmt: skip
-    held = dict([*body.named_parameters(), *body.named_buffers()])
-    old = [name for name, value in held.items() if not value.is_meta]
-    if old:
-        raise ModelError(
-            f"{old[0]} was there before: all clients would share one network", where=where,
-            do="make new layers in each call of features(in_channels, image_size)",
-        )  # fmt: skip
-    refuse_foreign_chance(body)
-
-
-def use_generator(model: nn.Module, generator: torch.Generator | None) -> None:
-    """Let dropout and drop-connect of `model` draw from `generator`; None detaches it.
-
-    A copy of a model starts detached, so that no two models share a stream by accident.
-    """
-    for layer in model.modules():
-        if isinstance(layer, RandomLayer):
-            layer.generator = generator
-
-
-def _require(name: str, value: int, least: int, multiple: int = 1, *, where: str) -> None:
-    if type(value) is not int or value < least or value % multiple:
-        also = f" and a multiple of {multiple}" if multiple > 1 else ""
-        raise ModelError(
-            f"{name} = {value!r} does not fit this network",
-            where=where,
-            do=f"{name} must be a whole number of at least {least}{also}",
-        )
-
 
 # ---------------------------------------------------------------- small, for the quick profile
 # Four different ways to see an image, a few milliseconds per batch of 32 on one CPU core.
@@ -542,7 +279,7 @@ def _resnet(source: str, *blocks: int, **options) -> Architecture:
     return Architecture(partial(resnet, blocks=blocks, **options), source, 16)
 
 
-MODELS: dict[str, Architecture] = {
+OURS.update({
     "small_cnn": Architecture(small_cnn, "ours, quick profile", 16),
     "small_resnet": Architecture(small_resnet, "ours, quick profile", 16),
     "small_resnet_in": Architecture(
@@ -568,5 +305,5 @@ MODELS: dict[str, Architecture] = {
     "simple_cnn": Architecture(simple_cnn, "MOON code; FedCSD Sec. V-A, FEMNIST", 16),
     "simple_cnn_moon": Architecture(simple_cnn_moon, "MOON code, with projection head", 16),
     "alexnet_bn": Architecture(alexnet_bn, "FedCSD Sec. V-A; FedBN code, 256x256", 63),
-}
-OURS = dict(MODELS)  # `register` warns before it replaces one of these
+})  # fmt: skip
+MODELS.update(OURS)

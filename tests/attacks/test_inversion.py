@@ -13,8 +13,7 @@ from fedtutor.attacks import quality
 from fedtutor.datasets import bundled
 from fedtutor.errors import DataError, ModelError, SettingError
 from fedtutor.methods.shared import privacy
-from fedtutor.models import networks
-from fedtutor.models.networks import Architecture
+from fedtutor.models import Architecture, networks
 from fedtutor.randomness import generator
 from fedtutor.scenarios.common import MNIST
 

@@ -16,7 +16,7 @@ from fedtutor import rounds
 from fedtutor.engine.batches import batches
 from fedtutor.errors import DataError, ModelError, SettingError, TrainingError
 from fedtutor.methods import Method
-from fedtutor.models.networks import Network
+from fedtutor.models import Network
 from fedtutor.scenarios.base import ClientData
 
 

@@ -15,7 +15,15 @@ from support.recorded import git, made, recipe
 from fedtutor.__main__ import main
 from fedtutor.engine.files import ROOT, save_json
 from fedtutor.errors import SettingError
-from fedtutor.experiments import arenas, attack_list, commits, jobs, manifest, stale
+from fedtutor.experiments import (
+    arenas,
+    attack_list,
+    commits,
+    jobs,
+    manifest,
+    recording,
+    stale,
+)
 from fedtutor.experiments import results as evidence
 from fedtutor.experiments import run as running
 from fedtutor.experiments.environment import environment, made_by
@@ -181,30 +189,30 @@ def test_the_queue_has_it_to_do_again(kept, tmp_path):
 
 
 def test_the_benchmark_has_it_to_do_again(tmp_path, monkeypatch):
-    left = arenas.missing("digits-mini", folder=tmp_path, names=["solo"])
+    left = recording.missing("digits-mini", folder=tmp_path, names=["solo"])
     asked, method, seed = left[0]
     path = result_path(asked, method, seed, folder=tmp_path)
     save_result(made(method, seed=seed, given=asked), path)
-    assert len(arenas.missing("digits-mini", folder=tmp_path, names=["solo"])) == len(left) - 1
+    assert len(recording.missing("digits-mini", folder=tmp_path, names=["solo"])) == len(left) - 1
     spoil(path, hash="another")
-    assert len(arenas.missing("digits-mini", folder=tmp_path, names=["solo"])) == len(left)
+    assert len(recording.missing("digits-mini", folder=tmp_path, names=["solo"])) == len(left)
     said = []
     monkeypatch.setattr(jobs, "alone", lambda task: left)
-    arenas.record("digits-mini", minutes=0, folder=tmp_path, say=said.append)
+    recording.record("digits-mini", minutes=0, folder=tmp_path, say=said.append)
     assert said[0].endswith("1 of them again (its code has changed)")
 
 
 def test_a_failure_of_other_code_is_tried_again(tmp_path, monkeypatch):
-    asked, method, seed = arenas.missing("digits-mini", folder=tmp_path, names=["solo"])[0]
-    entry = {"what": "diverged", "asked": arenas._asked(asked, method),
+    asked, method, seed = recording.missing("digits-mini", folder=tmp_path, names=["solo"])[0]
+    entry = {"what": "diverged", "asked": arenas.asked_of(asked, method),
              "environment": made_by(asked, method)}  # fmt: skip
-    path = arenas._failure(asked, method, seed, tmp_path)
+    path = arenas.failure_file(asked, method, seed, tmp_path)
     save_json(path, entry)
-    assert arenas._done(asked, method, seed, tmp_path)
+    assert recording._done(asked, method, seed, tmp_path)
     entry["environment"]["code"] |= {"hash": "another"}
     save_json(path, entry)
-    assert not arenas._done(asked, method, seed, tmp_path)
-    assert arenas.failed(asked, method, seed, folder=tmp_path) == "diverged"
+    assert not recording._done(asked, method, seed, tmp_path)
+    assert arenas.kept(asked, method, seed, tmp_path)["what"] == "diverged"
 
 
 def test_what_notebook_07_reads_warns_once(run, tmp_path):
@@ -296,7 +304,7 @@ def dirty(monkeypatch):
 RECORDERS = {
     "run": lambda folder: running.run(recipe(), "solo", seed=0, folder=folder),
     "queue": lambda folder: work([None], minutes=1, results=folder, kept=folder),
-    "benchmark": lambda folder: arenas.record("digits-mini", minutes=1, folder=folder,
+    "benchmark": lambda folder: recording.record("digits-mini", minutes=1, folder=folder,
                                                  names=["vhl"]),
     "rehearse": lambda folder: rehearse("start", names=["solo"], folder=folder),
     "attacks": lambda folder: attack_list.study("memory", recompute=True, keep=True),

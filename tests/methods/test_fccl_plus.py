@@ -15,8 +15,8 @@ from fedtutor.methods import make
 from fedtutor.methods.ewc import trained
 from fedtutor.methods.fccl_plus import MEMORY
 from fedtutor.methods.shared.public import teacher_logits
+from fedtutor.models import Architecture
 from fedtutor.models.layers import Unused
-from fedtutor.models.networks import Architecture
 from fedtutor.rounds import local_update, run
 
 

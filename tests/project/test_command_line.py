@@ -13,7 +13,7 @@ from fedtutor import __version__, methods
 from fedtutor.__main__ import command_line, main
 from fedtutor.engine.files import ROOT
 from fedtutor.errors import SettingError, choose
-from fedtutor.experiments import arenas, recipes
+from fedtutor.experiments import arenas, recipes, recording
 from fedtutor.papers import published_table
 from fedtutor.report import tables
 from fedtutor.settings import Settings
@@ -104,7 +104,7 @@ def test_what_cannot_be_read_is_refused_by_the_parser(words, said, capsys):
 def test_a_method_without_a_table_is_not_recorded_in_silence(monkeypatch, tmp_path):
     monkeypatch.setitem(methods.METHODS, "newcomer", methods.fedavg.FedAvg)
     with pytest.raises(SettingError, match=r"newcomer has no table") as caught:
-        arenas.missing("digits-mini", names=["newcomer"], folder=tmp_path)
+        recording.missing("digits-mini", names=["newcomer"], folder=tmp_path)
     assert "[methods.newcomer]" in caught.value.do
 
 

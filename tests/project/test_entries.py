@@ -35,8 +35,7 @@ from fedtutor.federation import Federation
 from fedtutor.images import Images
 from fedtutor.methods import make
 from fedtutor.methods.fedavg import FedAvg
-from fedtutor.models import layers, networks
-from fedtutor.models.networks import Architecture
+from fedtutor.models import Architecture, layers, networks
 from fedtutor.scenarios.base import ClientData, Scenario, build
 from fedtutor.settings import FIELDS, Settings
 

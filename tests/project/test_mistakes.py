@@ -28,9 +28,8 @@ from fedtutor.images import Images
 from fedtutor.methods import Method, make
 from fedtutor.methods.fedavg import FedAvg
 from fedtutor.methods.fedprox import FedProx
-from fedtutor.models import networks
+from fedtutor.models import Architecture, networks
 from fedtutor.models.layers import DropConnect, Dropout
-from fedtutor.models.networks import Architecture
 from fedtutor.notebook.start import start
 from fedtutor.scenarios import partitions
 from fedtutor.scenarios.base import ClientData, Scenario, build

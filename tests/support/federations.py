@@ -8,8 +8,8 @@ from torch import nn
 from fedtutor.federation import Federation
 from fedtutor.images import Images
 from fedtutor.methods import make
+from fedtutor.models import Architecture
 from fedtutor.models.layers import Dropout
-from fedtutor.models.networks import Architecture
 from fedtutor.rounds import run
 from fedtutor.scenarios.base import ClientData, Scenario
 from fedtutor.settings import Settings

@@ -1,0 +1,109 @@
+"""What notebook 07 reads is recorded in data/results: every method in every arena.
+
+python -m fedtutor benchmark                  record what is missing
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+import torch
+
+from .. import methods, scenarios
+from ..engine.files import save_json
+from ..errors import SettingError, choose
+from . import jobs, recipes, results, stale
+from .arenas import ARENAS, RECIPE, asked_of, failure_file, in_arena, in_words, kept, refusals
+from .commits import require_committed
+from .environment import made_by
+from .results import Result
+from .run import run as train
+
+SEEDS = (0, 1, 2)
+STUDIES = {  # recorded, too: (scenario, arena) -> changes, and for whom
+    ("digits-mini", "one network"): [
+        ({"lr": 0.01, "observe": []}, ("solo", "fedavg", "scaffold", "fedavgm", "moon", "vhl")),
+    ],
+    ("digits-partial", "one network"): [
+        ({"fedavg.weighting": "uniform", "fednova.weighting": "uniform",
+          "scaffold.weighting": "samples", "observe": []}, ("fedavg", "fednova", "scaffold")),
+    ],
+}  # fmt: skip
+
+
+def missing(scenario: str, *, folder=results.RESULTS, names: Sequence[str] = ()) -> list[tuple]:
+    """(recipe, method, seed) of all runs on a scenario that have neither a result nor failed.
+
+    What other code recorded does not count: that is to be done again.
+    """
+    recipe = recipes.load(RECIPE, profile="quick", scenario=scenario)
+    for name in names:
+        choose(name, methods.METHODS, kind="method", where="benchmark")
+        if name not in recipe.methods:
+            raise SettingError(
+                f"{name} has no table in {RECIPE}.toml, so nothing of it is recorded",
+                where="benchmark",
+                do=f"add [methods.{name}] to data/recipes/{RECIPE}.toml, or leave it out",
+            )
+    data, found = scenarios.build(recipe.scenario, **recipe.scenario_options), []
+    for arena in ARENAS:
+        asked = refusals(recipe, arena, data, only=names or list(recipe.methods))
+        enter = [m for m, reason in asked.items() if not reason]
+        for changes, those in (({}, enter), *STUDIES.get((scenario, arena), [])):
+            inside = in_arena(recipe, arena, **changes)
+            asked_for = [m for m in those if not names or m in names]
+            found += [(inside, m, seed) for m in asked_for for seed in SEEDS
+                      if not _done(inside, m, seed, folder)]  # fmt: skip
+    return found
+
+
+def _done(recipe: recipes.Recipe, method: str, seed: int, folder) -> bool:
+    """Whether the code of today gave a result, or failed; unknown code counts as that of today."""
+    found = kept(recipe, method, seed, folder)
+    made = found.environment if isinstance(found, Result) else found.get("environment", {})
+    state, _ = stale.standing(method, asdict(recipe.settings), recipe.scenario, made)
+    return bool(found) and state != stale.STALE
+
+
+def record(scenario: str, *, minutes: float, names: Sequence[str] = (),
+           folder=results.RESULTS, say: Callable = print) -> int:  # fmt: skip
+    """Train what is missing on a scenario until the time is up; how many runs failed.
+
+    Each run has a process of its own, so that its peak memory is its own, one thread, and no
+    artifacts, so that its work is whole. A result is written as soon as it is there, and so is how
+    a run failed: started again, it goes on where it was.
+    """
+    torch.set_num_threads(1)  # before a fork
+    asked = {"folder": folder, "names": names}
+    left = jobs.alone(jobs.Task(missing, (scenario,), asked, threads=1, fork=True))
+    again = sum(bool(kept(*run, folder)) for run in left)
+    say(f"{scenario}: {len(left)} runs to do"
+        + f", {again} of them again ({stale.WORDS})" * bool(again))  # fmt: skip
+    if left:
+        require_committed(folder)
+    tasks = [jobs.Task(_recorded, (*run, folder), threads=1, fork=True) for run in left]
+    number = count = 0
+    for task, outcome, said in jobs.through(tasks, minutes=minutes, finish=True):
+        recipe, method, seed, _ = task.given
+        if outcome == jobs.FAILED:
+            said = f"FAILED: {said}"
+        number, count = number + 1, count + said.startswith("FAILED")
+        networks = ", ".join(recipe.settings.models)
+        say(f"{number}/{len(left)} {method} seed {seed} ({networks}): {said}")
+    if number < len(left):
+        say(f"the time is up; {len(left) - number} runs are left")
+    return count
+
+
+def _recorded(recipe: recipes.Recipe, method: str, seed: int, folder) -> str:
+    """Train and keep a result, or how that failed; in words."""
+    try:
+        done = train(recipe, method, seed=seed, threads=1, folder=folder)
+        failure_file(recipe, method, seed, folder).unlink(missing_ok=True)
+        return f"{done.totals['seconds']:.1f} s, intra {done.headline['intra']:.3f}"
+    except (OSError, MemoryError) as error:  # this machine's: to be tried again
+        return f"FAILED here: {type(error).__name__}: {error}"
+    except Exception as error:  # whatever it is, the next run has its turn
+        entry = {"what": in_words(error), "asked": asked_of(recipe, method),
+                 "environment": made_by(recipe, method)}  # fmt: skip
+        save_json(failure_file(recipe, method, seed, folder), entry)
+        return f"FAILED: {entry['what']}"
