@@ -129,7 +129,7 @@ def test_a_long_beginning_that_is_kept_in_parts_needs_the_time_of_one(manifest, 
     ("batch_size", "bach_size", "did you mean 'batch_size'"),
     ("seeds = [0, 1]", "seeds = [0, 0]", "different whole numbers"),
     ("seeds = [0, 1]", "seed = [0, 1]", "did you mean 'seeds'"),
-    ("value = 5", 'value = "5"', "give a float"),
+    ("value = 5", 'value = "5"', "a finite number"),
     ("value = 5", "", "no 'value'"),
     ("minutes = 0.03, gb = 1 }", "minutes = 0, gb = 1 }", "minutes above first"),
     ("minutes = 0.03, gb = 1 }", "minutes = 0.03, parts = 0, gb = 1 }", "parts = 0"),
@@ -150,7 +150,7 @@ def test_a_wrong_manifest_is_one_clear_error(manifest, old, new, hint):
 
 def test_every_run_of_the_committed_manifest_is_there_to_be_run():
     runs = load()
-    assert len(runs) > 100 and len({run.number for run in runs}) == len(runs)
+    assert len(runs) > 100
     for run in runs:
         assert run.recipe.profile == "paper" and run.method in run.recipe.methods
         for table in run.tables:
@@ -436,7 +436,7 @@ def spoil_unknown(path, other):
     (spoil_foreign, "foreign: it belongs to start/quick/tiny/", [False, False, True, True]),
     (spoil_other_run, "duplicate of start/quick/tiny/", [False, True, True, True]),
     (spoil_settings, "of other settings than its recipe has today", [False, True, True, True]),
-    (spoil_unknown, "foreign: unknown recipe 'fedxyz'", [False, True, True, True]),
+    (spoil_unknown, "foreign: it belongs to fedxyz/quick/tiny/", [False, True, True, True]),
 ])  # fmt: skip
 def test_a_bad_file_is_named_and_skipped(spoil, words, still, done, places, capsys, manifest):
     folder = places["results"]

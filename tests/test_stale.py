@@ -170,7 +170,7 @@ def test_run_all_plays_a_stale_result_again(tmp_path, monkeypatch):
 def test_the_queue_has_it_to_do_again(kept, tmp_path):
     runs = [manifest.Run(
         table="t", paper="p", tables=(), row="FedAvg", column="", recipe=recipe(), method="fedavg",
-        seed=seed, value=1.0, minutes=1.0, gb=0.1, first=0.0, parts=1, number=seed,
+        seed=seed, value=1.0, minutes=1.0, gb=0.1, first=0.0, parts=1,
     ) for seed in range(3)]  # fmt: skip
     found, faults = manifest.survey(runs, tmp_path)
     assert set(found) == set(kept) and not faults

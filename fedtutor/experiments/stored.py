@@ -9,7 +9,6 @@ size and time: do not change what you get.
 """
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,21 +92,24 @@ def _refuse(name: str):
     raise ValueError(f"{name} is no number")
 
 
-def fold(runs: Iterable[tuple[Path, dict]]) -> list[Path]:
-    """Write runs, (path, content) each, as lines beside those of their files; the files written.
+def fold(runs: dict[Path, dict]) -> None:
+    """Write runs, path -> content, as lines beside those that are there.
 
     Lines are sorted by the run, keys by name. A run's own file goes when its line can be read.
     """
     by_file = {}
-    for path, value in runs:
+    for path, value in runs.items():
         by_file.setdefault(folded(path), {})[path] = value
     for file, new in by_file.items():
         before = _entries_of(file) if file.exists() else {}
         if broken := [e.error for e in before.values() if e.error]:
             raise broken[0]
         every = {path: found.value for path, found in before.items()} | new
-        lines = [_line(path, every[path]) for path in sorted(every, key=lambda path: path.stem)]
-        text = "".join(f"{line}\n" for line in lines)
+        text = ""
+        for path in sorted(every, key=lambda path: path.stem):
+            content = {"run": path.stem, **rounded(every[path])}
+            text += json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+            text += "\n"
         write_atomically(file, lambda name, t=text: Path(name).write_text(t, encoding="utf-8"))
         there = _lines(file, file.read_text(encoding="utf-8"))
         for path, value in new.items():
@@ -115,12 +117,6 @@ def fold(runs: Iterable[tuple[Path, dict]]) -> list[Path]:
                 raise StorageError(f"{file.name} does not give back {path.stem}", where=shown(file),
                                    do="keep the run's own file, and tell us")  # fmt: skip
             path.unlink(missing_ok=True)
-    return sorted(by_file)
-
-
-def _line(path: Path, value: dict) -> str:
-    content = {"run": path.stem, **rounded(value)}
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def rounded(value: dict) -> dict:
