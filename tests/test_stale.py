@@ -153,20 +153,6 @@ def test_a_notebook_is_warned_once_for_all_seeds(tmp_path, monkeypatch):
     assert played == [("fedavg", 0), ("fedavg", 1)]  # `refresh --record` makes them anew
 
 
-def test_run_all_plays_a_stale_result_again(tmp_path, monkeypatch):
-    small = recipe(overrides={"rounds": 1, "local_epochs": 1, "scenario.private_size": 20})
-    (first,) = running.run_all(small, ["solo"], [0], folder=tmp_path, threads=1)
-    path = result_path(small, "solo", 0, folder=tmp_path)
-    spoil(path)
-    assert running.run_all(small, ["solo"], [0], folder=tmp_path)[0] == load_result(path)
-    spoil_code = {**json.loads(path.read_text())}
-    spoil_code["environment"]["code"] = {"hash": "another", "files": {}}
-    save_json(path, spoil_code)
-    (again,) = running.run_all(small, ["solo"], [0], folder=tmp_path, threads=1)
-    assert again.environment["code"] == first.environment["code"]
-    assert again.headline == first.headline
-
-
 def test_the_queue_has_it_to_do_again(kept, tmp_path):
     runs = [manifest.Run(
         table="t", paper="p", tables=(), row="FedAvg", column="", recipe=recipe(), method="fedavg",
