@@ -89,10 +89,10 @@ def _portable(error: Exception) -> Exception:
 
 def alone(task: Task):
     """What a task returns. Raises what it raises, and `Killed`."""
-    for _, outcome, value in through([task]):
-        if outcome == FAILED:
-            raise value
-        return value
+    ((_, outcome, value),) = through([task])
+    if outcome == FAILED:
+        raise value
+    return value
 
 
 def through(tasks: Iterable[Task], *, minutes: float = float("inf"), at_once: int = 1,

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from .. import methods
-from ..engine.files import ROOT, damaged, save_json, shown
+from ..engine.files import ROOT, save_json, shown
 from ..errors import SettingError, StorageError
 from ..measures import inter, intra
 from ..papers import spread
@@ -100,7 +100,7 @@ def load_result(path: Path) -> Result:
     if (there := stored.entry(path)) is None:
         raise StorageError(f"{path.name} is not there", where=shown(path),
                            do="run the experiment first")  # fmt: skip
-    return _checked(path, there)
+    return _checked(there)
 
 
 def load_all(folder=RESULTS) -> dict[Path, Result | StorageError]:
@@ -108,7 +108,7 @@ def load_all(folder=RESULTS) -> dict[Path, Result | StorageError]:
     found = {}
     for path, there in stored.entries(folder).items():
         try:
-            found[path] = _checked(path, there)
+            found[path] = _checked(there)
         except StorageError as error:
             found[path] = error
     return found
@@ -137,7 +137,7 @@ def fold(folder=RESULTS) -> tuple[int, list[str]]:
     return len(whole), faults
 
 
-def _checked(path: Path, there: stored.Entry) -> Result:
+def _checked(there: stored.Entry) -> Result:
     if there.error:
         raise there.error
     if there.result is None:
@@ -145,11 +145,12 @@ def _checked(path: Path, there: stored.Entry) -> Result:
         found = value.get("format") if isinstance(value, dict) else None
         if isinstance(found, int) and found != FORMAT:
             raise StorageError(
-                f"{path.name} has format {found}, this fedtutor reads {FORMAT}",
-                where=shown(path), do="use the fedtutor that wrote it, or delete it and run again",
+                f"{there.file.name} has format {found}, this fedtutor reads {FORMAT}",
+                where=shown(there.file),
+                do="use the fedtutor that wrote it, or delete it and run again",
             )  # fmt: skip
         if fault := _fault(value):
-            raise damaged(path, ValueError(fault))
+            raise there.damaged(ValueError(fault))
         there.result = Result(**{key: part for key, part in value.items() if key != "format"})
     return there.result
 
@@ -162,10 +163,9 @@ def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS,
     that a result can be read where they are absent. One that other code recorded is read, with a
     warning that says so.
     """
-    there = stored.entry(path := result_path(recipe, method, seed, folder=folder))
-    if there is None:
+    if (there := stored.entry(result_path(recipe, method, seed, folder=folder))) is None:
         return None
-    found = _checked(path, there)
+    found = _checked(there)
     same = (
         (found.method, found.seed) == (method, seed)
         and {**asdict(Settings()), **found.settings} == asdict(recipe.settings)

@@ -35,18 +35,21 @@ def play(run: Run, *, results, kept, device: str = "cpu", threads: int = 1, dead
          at_once: int = 1) -> str:  # fmt: skip
     """Play a run from its checkpoint on, in this process, and write its result; in words.
 
-    Before every round it asks whether that round can end before `deadline` (of time.time). Raises
-    `Paused` where it cannot, and `SettingError` where `results` takes none of uncommitted code.
+    On a GPU the process is to be a new one, for the same bits in a resumed run. Before every round
+    it asks whether that round can end before `deadline` (of time.time). Raises `Paused` where it
+    cannot, and `SettingError` where `results` takes none of uncommitted code.
     """
     require_committed(results)
+    if torch.device(device).type == "cuda":
+        _repeatable()
     states, rounds = Checkpoints(run.state(kept), every=0), run.recipe.settings.rounds
     longest, before = 60 * run.round_minutes(), None
 
     def look(fed):
         nonlocal longest, before
         now = time.time()
-        if seconds := fed.history["seconds"]:  # resumed: those of earlier rounds are all there is
-            longest = max(0 if before is None else now - before, max(seconds))
+        if seconds := fed.history["seconds"]:  # a resumed run knows those of its earlier rounds
+            longest = max(0 if before is None else now - before, *seconds)
         before = now
         if fed.round_ < rounds and now + SLACK * longest + END > deadline:
             raise Paused(f"{fed.round_} of {rounds} rounds")
@@ -64,7 +67,7 @@ def play(run: Run, *, results, kept, device: str = "cpu", threads: int = 1, dead
 
 
 def _repeatable() -> None:
-    """Let a GPU give the same bits when a run is resumed; once, before the GPU is used."""
+    """Let a GPU give the same bits when a run is resumed."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False
@@ -72,18 +75,11 @@ def _repeatable() -> None:
     warnings.filterwarnings("ignore", message=".*deterministic.*")
 
 
-def _play(run: Run, options: dict) -> str:
-    """`play` in a process of its own."""
-    if torch.device(options.get("device", "cpu")).type == "cuda":
-        _repeatable()
-    return play(run, **options)
-
-
 def task(run: Run, options: dict) -> jobs.Task:
     """The run as a process plays it; `options` are those of `play`."""
     extra = PROCESS if torch.device(options.get("device", "cpu")).type == "cuda" else 0.0
     minutes = run.needs(options["kept"]) + (START + END) / 60
-    return jobs.Task(_play, (run, options), about=run, minutes=minutes, gb=run.gb + extra)
+    return jobs.Task(play, (run,), options, about=run, minutes=minutes, gb=run.gb + extra)
 
 
 def work(runs: Sequence[Run], *, minutes: float, results=RESULTS, kept, device="cpu",
