@@ -14,6 +14,7 @@ from test_benchmark import run  # noqa: F401  a notebook's run on tiny data
 from test_evidence import git, made, recipe
 
 from fedtutor.__main__ import main
+from fedtutor.engine.checkpoints import Checkpoints
 from fedtutor.engine.files import ROOT, save_json
 from fedtutor.errors import SettingError
 from fedtutor.experiments import arenas, attack_results, commits, jobs, manifest, stale
@@ -208,15 +209,18 @@ def test_what_notebook_07_reads_warns_once(run, tmp_path):  # noqa: F811
 
 def test_a_checkpoint_of_other_code_is_not_gone_on_from(tmp_path, monkeypatch):
     small = recipe(overrides={"rounds": 2, "local_epochs": 1, "scenario.private_size": 20})
-    options = {"seed": 0, "threads": 1, "checkpoint": tmp_path / "states"}
-    first = running.run(small, "solo", **options)
-    resumed = running.run(small, "solo", **options)  # nothing is left to be played
+
+    def play():
+        kept = Checkpoints(tmp_path / "states", every=120)
+        return running.run(small, "solo", seed=0, threads=1, checkpoint=kept)
+
+    first, resumed = play(), play()  # nothing is left to be played
     assert resumed.headline == first.headline and "work" not in resumed.totals
     about = made_by(small, "solo")
     other = {**about, "code": {**about["code"], "hash": "another"}}
     monkeypatch.setattr(running, "made_by", lambda *given: other)
     with pytest.warns(RuntimeWarning, match="other code: the run begins anew"):
-        again = running.run(small, "solo", **options)
+        again = play()
     assert "work" in again.totals and again.headline == first.headline
 
 

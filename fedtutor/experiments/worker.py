@@ -93,8 +93,8 @@ def work(runs: Sequence[Run], *, minutes: float, results=RESULTS, kept, device="
     """
     options = {"results": results, "kept": kept, "device": device, "threads": threads,
                "at_once": at_once, "deadline": time.time() + 60 * minutes}  # fmt: skip
-    tasks, ended = [task(run, options) for run in in_order(runs, kept)], []
-    if tasks:
+    waiting, ended = in_order(runs, kept), []
+    if waiting:
         require_committed(results)
 
     def refuse(task) -> str | None:
@@ -103,8 +103,10 @@ def work(runs: Sequence[Run], *, minutes: float, results=RESULTS, kept, device="
             say(f"{task.about.name}: {f'goes on after round {played}' if played else 'begins'}")
         return reason
 
-    for done, outcome, value in jobs.through(tasks, minutes=minutes, at_once=at_once,
-                                             memory=memory, refuse=refuse):  # fmt: skip
+    for done, outcome, value in jobs.through(
+        [task(run, options) for run in waiting], minutes=minutes, at_once=at_once, memory=memory,
+        refuse=refuse,
+    ):  # fmt: skip
         run, words = done.about, str(value)
         if outcome == jobs.STOPPED:
             outcome, words = "paused", f"the time is up; {run.played(kept)} rounds are kept"
