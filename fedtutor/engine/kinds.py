@@ -9,7 +9,7 @@ from typing import get_args, get_origin
 
 WORDS = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a text",
          dict: "a table", NoneType: "None"}  # fmt: skip
-MANY = {int: "whole numbers", float: "numbers", str: "texts"}
+MANY = {int: "whole numbers", float: "numbers", str: "texts", dict: "tables"}
 
 
 def is_known(kind) -> bool:

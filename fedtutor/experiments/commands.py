@@ -10,6 +10,10 @@ from ..engine.arguments import amount, count, names
 from ..engine.files import ROOT, shown
 from ..errors import SettingError
 
+RESULTS = {"type": Path, "default": ROOT / "data" / "results",
+           "help": "where results lie and go; default data/results"}  # fmt: skip
+DEVICE = {"default": "auto", "help": "auto (default), cpu or cuda"}
+
 
 def register(jobs) -> None:
     """Enter rehearse, queue, stale, fold and benchmark into the command line."""
@@ -18,7 +22,7 @@ def register(jobs) -> None:
     job.add_argument("--scenario", help="another one than the recipe's")
     job.add_argument("--methods", type=names, metavar="A,B", help="default: all of the recipe")
     job.add_argument("--overrides", metavar="JSON", help="e.g. '{\"scenario.public_size\": 1024}'")
-    job.add_argument("--device", default="auto", help="auto (default), cpu or cuda")
+    job.add_argument("--device", **DEVICE)
     job.add_argument("--profile", default="paper", help="quick or paper (default)")
     job.add_argument("--threads", type=count, help="clients that train at once; default: the cores")
     job.add_argument("--artifacts", type=Path, help="folder that keeps what methods share")
@@ -35,7 +39,7 @@ def register(jobs) -> None:
     job.add_argument("--minutes", type=amount, default=9,
                      help="run, attacks: stop before (default 9)")  # fmt: skip
     job.add_argument("--at-once", type=count, help="run: side by side; default 1, on a GPU up to 8")
-    job.add_argument("--device", default="auto", help="auto (default), cpu or cuda")
+    job.add_argument("--device", **DEVICE)
     job.add_argument("--rows", type=count, default=10, help="pack: for so many runs (default 10)")
     job.add_argument("--limit-mb", type=amount, default=60, help="pack: at most (default 60)")
     job.add_argument("--only", default="", metavar="TEXT",
@@ -45,28 +49,28 @@ def register(jobs) -> None:
     job.add_argument("--download", action="store_true", help="fetch missing data where possible")
     job.add_argument("--manifest", type=Path, default=ROOT / "data" / "queue.toml",
                      help="the file that names the runs; default data/queue.toml")  # fmt: skip
-    job.add_argument("--results", type=Path, default=ROOT / "data" / "results",
-                     help="where results lie and go; default data/results")  # fmt: skip
+    job.add_argument("--results", **RESULTS)
     job.add_argument("--kept", type=Path, help="checkpoints; default queue/ in the cache")
     job.set_defaults(do=work_queue)
     job = jobs.add_parser("stale", help="results whose code has changed since")
-    job.add_argument("--results", type=Path, default=ROOT / "data" / "results",
-                     help="the folder that is looked at")  # fmt: skip
+    job.add_argument("--results", **RESULTS)
     job.add_argument("--all", action="store_true",
                      help="list all that is stale, dirty, or does not know its code")  # fmt: skip
     job.set_defaults(do=list_stale)
     job = jobs.add_parser("fold", help="results: one file of lines in place of one file per run")
-    job.add_argument("folder", nargs="?", type=Path, default=ROOT / "data" / "results",
-                     help="where they lie; default data/results")  # fmt: skip
+    job.add_argument("folder", nargs="?", **RESULTS)
     job.set_defaults(do=fold_results)
     job = jobs.add_parser("benchmark", help="train what notebook 07 reads, as far as it is missing")
     job.add_argument("scenario", nargs="?", default="digits-mini", help="default: digits-mini")
     job.add_argument("--minutes", type=amount, default=180, help="start no run later (default 180)")
     job.add_argument("--methods", type=names, default=[], metavar="A,B",
                      help="default: all that may enter")  # fmt: skip
-    job.add_argument("--results", type=Path, default=ROOT / "data" / "results",
-                     help="where results lie and go; default data/results")  # fmt: skip
+    job.add_argument("--results", **RESULTS)
     job.set_defaults(do=record_benchmark)
+
+
+def say(words: str) -> None:
+    print(words, flush=True)
 
 
 def rehearse_all(options) -> int:
@@ -81,10 +85,9 @@ def rehearse_all(options) -> int:
             do="write for example --overrides '{\"batch_size\": 256}'",
         ) from None  # fmt: skip
     rows = rehearse(
-        options.recipe, scenario=options.scenario, names=options.methods,
-        overrides=overrides, device=device_of(options.device), profile=options.profile,
-        folder=options.output, threads=options.threads, artifacts=options.artifacts,
-        say=lambda words: print(words, flush=True),
+        options.recipe, scenario=options.scenario, names=options.methods, overrides=overrides,
+        device=device_of(options.device), profile=options.profile, folder=options.output,
+        threads=options.threads, artifacts=options.artifacts, say=say,
     )  # fmt: skip
     print(table(options.recipe, folder=options.output).iloc[:, :10].round(2).to_string(index=False))
     return 1 if any(row["error"] for row in rows) else 0
@@ -118,7 +121,7 @@ def _work_queue(options) -> int:
                            do="see queue list")  # fmt: skip
     found, faults = manifest.survey(runs, options.results)
     for fault in faults:
-        print(f"skipped {fault}", flush=True)
+        say(f"skipped {fault}")
     runs = manifest.measured(runs, found, device)
     done = manifest.valid(found)
     left = manifest.in_order([r for r in runs if r.path(options.results) not in done], kept)
@@ -140,7 +143,7 @@ def _work_queue(options) -> int:
     ended = worker.work(
         left, minutes=options.minutes - spent, results=options.results, kept=kept, device=device,
         threads=options.threads or (1 if gpu else max(1, cores // at_once)), at_once=at_once,
-        memory=worker.memory_of(device), say=lambda words: print(words, flush=True),
+        memory=worker.memory_of(device), say=say,
     )  # fmt: skip
     counts = Counter(outcome for _, outcome, _ in ended)
     print(", ".join(f"{n} {outcome}" for outcome, n in counts.items()) or
@@ -160,7 +163,7 @@ def work_attacks(options, device: str) -> int:
     spent = (time.time() - options.began) / 60
     played = attack_list.work(
         minutes=options.minutes - spent, only=options.only, device=device,
-        threads=options.threads or os.cpu_count() or 1, say=lambda words: print(words, flush=True),
+        threads=options.threads or os.cpu_count() or 1, say=say,
     )  # fmt: skip
     print(f"{len(played)} played")
     return 0
@@ -191,6 +194,6 @@ def record_benchmark(options) -> int:
 
     failed = recording.record(
         options.scenario, minutes=options.minutes, folder=options.results,
-        names=options.methods, say=lambda words: print(words, flush=True),
+        names=options.methods, say=say,
     )  # fmt: skip
     return 1 if failed else 0

@@ -89,16 +89,15 @@ def _portable(error: Exception) -> Exception:
 
 def alone(task: Task):
     """What a task returns. Raises what it raises, and `Killed`."""
-    for _, outcome, value in through([task]):
-        if outcome == FAILED:
-            raise value
-        return value
+    ((_, outcome, value),) = through([task])
+    if outcome == FAILED:
+        raise value
+    return value
 
 
 def through(tasks: Iterable[Task], *, minutes: float = float("inf"), at_once: int = 1,
-            memory: float = float("inf"), finish: bool = False, refuse: Callable | None = None,
-            launch: Callable | None = None, clock: Callable = time.time,
-            wait: Callable = time.sleep) -> Iterator[tuple]:  # fmt: skip
+            memory: float = float("inf"), finish: bool = False,
+            refuse: Callable | None = None) -> Iterator[tuple]:  # fmt: skip
     """Play tasks in their order until `minutes` are over; (task, outcome, value) as each ends.
 
     `at_once` of them work side by side where their gigabytes fit into `memory`. One that needs more
@@ -106,14 +105,14 @@ def through(tasks: Iterable[Task], *, minutes: float = float("inf"), at_once: in
     a start: a reason is a REFUSED one. When the time is up those that work are STOPPED, or come to
     their end with `finish`.
     """
-    deadline, waiting, working = clock() + 60 * minutes, list(tasks), []
+    deadline, waiting, working = time.time() + 60 * minutes, list(tasks), []
     try:
         while True:
             for job in list(working):
                 if (found := job.outcome()) is not None:
                     working.remove(job)
                     yield job.task, *found
-            left = (deadline - clock()) / 60
+            left = (deadline - time.time()) / 60
             for task in list(waiting):
                 used = sum(job.task.gb for job in working)
                 if len(working) >= at_once or left <= 0:
@@ -124,13 +123,13 @@ def through(tasks: Iterable[Task], *, minutes: float = float("inf"), at_once: in
                 if reason := refuse and refuse(task):
                     yield task, REFUSED, reason
                 else:
-                    working.append((launch or Job)(task))
+                    working.append(Job(task))
             while left <= 0 and not finish and working:
                 working[0].stop()
                 yield working.pop(0).task, STOPPED, None
             if not working:
                 return
-            wait(0.05)
+            time.sleep(0.05)
     finally:
         for job in working:
             job.stop()

@@ -6,15 +6,14 @@
     python -m fedtutor queue attacks           notebook 06's longer attacks (attack_list.py)
 
 `data/queue.toml` names the runs: every table of a paper is rows x columns x seeds, with a value,
-and minutes and gigabytes on a GPU: estimates until something was measured. Results lie where
-`results.result_path` has them. Here is what the manifest says and what is open; `worker.py` plays
-runs, `packing.py` packs images. Nothing imports a notebook: torch, torchvision and pandas, with
-what they bring along (numpy, Pillow, filelock), are enough; SVHN's own .mat files need SciPy, too.
+and minutes and gigabytes on a GPU: estimates until something was measured. Here is what it says and
+what is open; `worker.py` plays runs, `packing.py` packs images. Nothing imports a notebook: torch,
+torchvision and pandas, with what they bring along (numpy, Pillow, filelock), are enough; SVHN's own
+.mat files need SciPy, too.
 """
 
 import json
 import statistics
-import tomllib
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -26,16 +25,17 @@ import pandas as pd
 from .. import methods, papers, scenarios
 from ..datasets import sources
 from ..engine.checkpoints import Checkpoints
-from ..engine.files import ROOT, load_json, shown
-from ..errors import DataError, FedtutorError, SettingError, StorageError, choose
+from ..engine.files import ROOT, shown
+from ..errors import DataError, SettingError, StorageError, choose
 from . import recipes, results, stale
 from .environment import environment
 from .recipes import Recipe
 
 MANIFEST = ROOT / "data" / "queue.toml"
-TABLE = {"name": str, "paper": str, "recipe": str, "rows": list, "value": float, "tables": list,
-         "claims": list, "profile": str, "scenario": str, "instead_of": str, "seeds": list,
-         "columns": list, "overrides": dict, "last": int, "note": str}  # fmt: skip
+TABLE = {"name": str, "paper": str, "recipe": str, "rows": list[dict], "value": float,
+         "tables": list[str], "claims": list[str], "profile": str, "scenario": str,
+         "instead_of": str, "seeds": list[int], "columns": list[dict], "overrides": dict,
+         "last": int, "note": str}  # fmt: skip
 ROW = {"row": str, "method": str, "minutes": float, "gb": float, "first": float, "parts": int,
        "value": float, "before": bool, "overrides": dict}  # fmt: skip
 COLUMN = {"column": str, "scenario": str, "overrides": dict, "times": float, "paper": dict}
@@ -58,7 +58,6 @@ class Run:
     gb: float  # on the GPU
     first: float  # minutes until round 1 begins, such as pretraining; part of `minutes`
     parts: int  # pieces of `first` that are kept one by one, so that it may be interrupted
-    number: int  # place in the manifest
     own: dict = field(default_factory=dict)  # what the paper's row and column change
     instead_of: str = ""  # the paper's scenario, where this is another one
     last: int = 1  # so many of the last tested rounds are averaged
@@ -93,12 +92,7 @@ class Run:
         return (self.minutes - self.first) / self.recipe.settings.rounds
 
     def needs(self, kept) -> float:
-        """Minutes without which it is not worth starting: to the end of its next round or part.
-
-        A run whose checkpoints are too large has to be played in one go.
-        """
-        if (note := self.state(kept) / "too-large.json").exists():
-            return load_json(note)["minutes"]
+        """Minutes without which it is not worth starting: to the end of its next round or part."""
         return (0 if self.played(kept) else self.first / self.parts) + self.round_minutes()
 
     def left(self, kept) -> float:
@@ -116,38 +110,28 @@ def load(path: Path = MANIFEST) -> list[Run]:
     Raises `SettingError` for whatever is unknown, missing or of the wrong type.
     """
     path, runs = Path(path), []
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SettingError(
-            f"there is no manifest {path.name}", where=shown(path),
-            do=f"check the path; the queue's own is {shown(MANIFEST)}",
-        ) from None  # fmt: skip
-    except (OSError, ValueError) as error:
-        raise SettingError(
-            f"{path.name} cannot be read ({error})", where=shown(path),
-            do="mend it, or fetch the file again: it may be cut short",
-        ) from None  # fmt: skip
-    for key in content:
-        choose(key, ("table",), kind="part", where=shown(path))
-    for number, given in enumerate(content.get("table", []), start=1):
-        where = f"{shown(path)}, table {given.get('name', number)!r}"
-        table = _typed(given, TABLE, ("name", "paper", "recipe", "rows", "value"), where)
+    where = shown(path)
+    if not path.exists():
+        raise SettingError(f"there is no manifest {path.name}", where=where,
+                           do=f"check the path; the queue's own is {shown(MANIFEST)}")  # fmt: skip
+    content = _checked(recipes.read_toml(path), {"table": list[dict]}, (), where)
+    for number, table in enumerate(content.get("table", []), start=1):
+        where = f"{shown(path)}, table {table.get('name', number)!r}"
+        table = _checked(table, TABLE, ("name", "paper", "recipe", "rows", "value"), where)
         for row in table["rows"]:
-            row = _typed(row, ROW, ("row", "method", "minutes", "gb"), where)
+            row = _checked(row, ROW, ("row", "method", "minutes", "gb"), where)
             for column in table.get("columns", [{}]):
-                column = _typed(column, COLUMN, (), where)
-                made = _runs(table, row, column, f"{where}, row {row['row']!r}", len(runs))
-                runs += [replace(run, manifest=path) for run in made]
+                column = _checked(column, COLUMN, (), where)
+                runs += _runs(path, table, row, column, f"{where}, row {row['row']!r}")
     return runs
 
 
-def _runs(table: dict, row: dict, column: dict, where: str, number: int) -> list[Run]:
+def _runs(path: Path, table: dict, row: dict, column: dict, where: str) -> list[Run]:
     own = {**column.get("overrides", {}), **row.get("overrides", {})}
-    overrides = {**table.get("overrides", {}), **own}
     try:
         recipe = recipes.load(
-            table["recipe"], profile=table.get("profile", "paper"), overrides=overrides,
+            table["recipe"], profile=table.get("profile", "paper"),
+            overrides={**table.get("overrides", {}), **own},
             scenario=column.get("scenario", table.get("scenario")),
         )  # fmt: skip
         for name in (recipe.scenario, table.get("instead_of", recipe.scenario)):
@@ -157,44 +141,37 @@ def _runs(table: dict, row: dict, column: dict, where: str, number: int) -> list
     except SettingError as error:
         raise SettingError(error.what, where=f"{where}; {error.where}", do=error.do) from None
     _require_published(table, row["row"], column.get("column", ""), where)
-    seeds = table.get("seeds", [0, 1, 2])
-    whole = all(type(seed) is int and seed >= 0 for seed in seeds)
-    if not seeds or not whole or len(set(seeds)) < len(seeds):
-        raise SettingError(f"seeds = {seeds!r}", where=where, do="give different whole numbers")
-    if (last := table.get("last", 1)) < 1:
-        raise SettingError(f"last = {last}", where=where, do="give how many rounds, from 1")
+    seeds, last, parts = table.get("seeds", [0, 1, 2]), table.get("last", 1), row.get("parts", 1)
     minutes, first = row["minutes"] * column.get("times", 1.0), row.get("first", 0.0)
-    if not 0 <= first < minutes or row["gb"] <= 0:
-        raise SettingError(
-            f"minutes = {minutes}, first = {first}, gb = {row['gb']}", where=where,
-            do="give minutes above first, first from 0, gb above 0",
-        )  # fmt: skip
-    if (parts := row.get("parts", 1)) < 1:
-        raise SettingError(f"parts = {parts}", where=where, do="give at least 1")
+    for what, right, do in (
+        (f"seeds = {seeds!r}", seeds and min(seeds) >= 0 and len(set(seeds)) == len(seeds),
+         "give different whole numbers"),
+        (f"last = {last}", last >= 1, "give how many rounds, from 1"),
+        (f"parts = {parts}", parts >= 1, "give at least 1"),
+        (f"minutes = {minutes}, first = {first}, gb = {row['gb']}",
+         0 <= first < minutes and row["gb"] > 0,
+         "give minutes above first, first from 0, gb above 0"),
+    ):  # fmt: skip
+        if not right:
+            raise SettingError(what, where=where, do=do)
     return [Run(
         table=table["name"], paper=table["paper"], tables=tuple(table.get("tables", ())),
         row=row["row"], column=column.get("column", ""), recipe=recipe, method=row["method"],
         seed=seed, value=row.get("value", table["value"]), minutes=minutes, gb=row["gb"],
-        first=first, parts=parts, number=number + place,
-        own=column.get("paper", {}) | own,
+        first=first, parts=parts, own=column.get("paper", {}) | own,
         instead_of=table.get("instead_of", ""), last=last, before=row.get("before", False),
-        note=table.get("note", ""),
-    ) for place, seed in enumerate(seeds)]  # fmt: skip
+        note=table.get("note", ""), manifest=path,
+    ) for seed in seeds]  # fmt: skip
 
 
-def _typed(given, known: dict, needed: Sequence[str], where: str) -> dict:
-    """`given` with whole numbers for numbers, after a look at its keys and types."""
-    if not isinstance(given, dict):
-        raise SettingError(f"{given!r} is no table", where=where, do="write { name = value, ... }")
-    for key, value in given.items():
-        kind = known[choose(key, known, kind="key", where=where)]
-        right = type(value) is kind or (kind is float and type(value) is int)
-        if not right:
-            raise SettingError(f"{key} = {value!r}", where=where, do=f"give a {kind.__name__}")
+def _checked(given: dict, known: dict, needed: Sequence[str], where: str) -> dict:
+    """A copy of `given`, after a look at its keys and types."""
+    for key in given:
+        choose(key, known, kind="key", where=where)
     for key in needed:
         if key not in given:
             raise SettingError(f"no {key!r}", where=where, do=f"give it: {', '.join(needed)}")
-    return {key: float(value) if known[key] is float else value for key, value in given.items()}
+    return {key: recipes.typed(key, value, known[key], where) for key, value in given.items()}
 
 
 def _require_published(table: dict, row: str, column: str, where: str) -> None:
@@ -221,36 +198,25 @@ def survey(runs: Sequence[Run], folder=results.RESULTS) -> tuple[dict, list[str]
     skipped: where it lies in the place of a result, that run is open. What other code recorded is
     found, too; `valid` leaves it out.
     """
-    folder, found, faults, known = Path(folder), {}, [], {}
+    folder, found, faults = Path(folder), {}, []
     expected = {run.path(folder): run for run in runs}
     for place in sorted({Path(run.recipe.name) / run.recipe.profile for run in runs}):
         there = results.load_all(folder / place)
         for path, result in there.items():
-            name = path.relative_to(folder)
+            fault = ""
             if isinstance(result, StorageError):
-                faults.append(f"{name}: {result.what}")
-                continue
-            try:
-                asked = (result.recipe, result.profile, result.scenario["name"],
-                         json.dumps(result.overrides, sort_keys=True))  # fmt: skip
-                if asked not in known:
-                    known[asked] = recipes.load(asked[0], profile=asked[1], scenario=asked[2],
-                                                overrides=result.overrides)  # fmt: skip
-                recipe = known[asked]
-                home = results.result_path(recipe, result.method, result.seed, folder=folder)
-            except FedtutorError as error:
-                faults.append(f"{name}: foreign: {error.what}")
-                continue
-            if home != path:
-                kind = "duplicate of" if home in there else "foreign: it belongs to"
-                faults.append(f"{name}: {kind} {home.relative_to(folder)}")
-            elif path in expected:
-                run = expected[path]
+                fault = result.what
+            elif folder / (home := results.home_of(result)) != path:
+                fault = "duplicate of" if folder / home in there else "foreign: it belongs to"
+                fault += f" {home}"
+            elif run := expected.get(path):
                 options = {"folder": folder, "warn": False}
                 if results.recorded(run.recipe, run.method, run.seed, **options) == result:
                     found[path] = result
                 else:
-                    faults.append(f"{name}: of other settings than its recipe has today")
+                    fault = "of other settings than its recipe has today"
+            if fault:
+                faults.append(f"{path.relative_to(folder)}: {fault}")
     return found, faults
 
 
@@ -281,9 +247,9 @@ def measured(runs: Sequence[Run], found: dict[Path, results.Result], device: str
 def in_order(runs: Sequence[Run], kept) -> list[Run]:
     """Each run once: most valuable first, then what was begun, then by seed."""
     once = {}
-    for run in sorted(runs, key=lambda r: (-r.value, r.seed, r.number)):
+    for run in sorted(runs, key=lambda r: (-r.value, r.seed)):  # else as in the manifest
         once.setdefault(run.path(""), run)
-    return sorted(once.values(), key=lambda r: (-r.value, not r.played(kept), r.seed, r.number))
+    return sorted(once.values(), key=lambda r: (-r.value, not r.played(kept), r.seed))
 
 
 def absent(run: Run) -> str | None:

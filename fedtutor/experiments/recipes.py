@@ -24,11 +24,12 @@ import json
 import tomllib
 from dataclasses import asdict, dataclass
 from inspect import signature
-from typing import get_args, get_origin
+from pathlib import Path
 
 import pandas as pd
 
 from ..engine.files import ROOT, shown
+from ..engine.kinds import is_a, words_of
 from ..errors import SettingError, choose
 from ..methods import METHODS, make, parameters
 from ..scenarios.base import SCENARIOS
@@ -39,8 +40,6 @@ PROFILES = ("quick", "paper")
 PARTS = ("scenario_options", "settings", "methods")
 SET_BY_YOU = "you: overrides"
 NOT_IN_RECIPE = "ours: the default of the code, not in the recipe"
-WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text",
-         dict: "a table", list: "a list of texts"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,6 @@ class Recipe:
     overrides: dict  # as given, without "recompute"
     recompute: bool  # run again what `data/results/` already holds
     origins: dict[str, str]  # flat key -> source sentence
-
-    def as_dict(self) -> dict:
-        """Plain values, ready for JSON."""
-        return asdict(self)
 
     def change(self, changes: dict) -> "Recipe":
         """This recipe with more overrides; those that were given before stay."""
@@ -100,26 +95,50 @@ def load(
     if scenario is not None and scenario != own_scenario:
         used = {k: v for k, v in used.items() if not k.startswith("scenario.")}
         origins["scenario"] = "you: scenario"
-    scenario = _typed("scenario", own_scenario if scenario is None else scenario, str, where)
+    scenario = typed("scenario", own_scenario if scenario is None else scenario, str, where)
     used |= {key: entry for key, entry in at.get(scenario, {}).items() if profile in entry}
     values = {key: entry[profile] for key, entry in used.items()}
     origins |= {key: entry["source"] for key, entry in used.items()}
-    given = _check_overrides(overrides, entries, methods, scenario)
-    recompute = _typed("recompute", given.pop("recompute", False), bool, "overrides")
+    if not isinstance(overrides, dict | None):
+        raise SettingError(
+            f"overrides is a {type(overrides).__name__}", where="overrides",
+            do='give a table, such as {"rounds": 4, "fedprox.mu": 0.1}',
+        )  # fmt: skip
+    given = dict(overrides or {})
+    heads = (key.partition(".")[0] for key in given if isinstance(key, str) and "." in key)
+    names = list(dict.fromkeys([*methods, *(head for head in heads if head in METHODS)]))
+    known = {*FIELDS, "recompute", *(f"{m}.{key}" for m in names for key in parameters(m))}
+    known |= {f"scenario.{option}" for option in scenario_options_of(scenario)}
+    if scenario not in SCENARIOS:
+        known |= {key for key in entries if key.startswith("scenario.")}
+    for key in given:
+        choose(key, known, kind="override", where="overrides")
+    recompute = typed("recompute", given.pop("recompute", False), bool, "overrides")
     values |= given
     origins |= dict.fromkeys(given, SET_BY_YOU)
-    where = {key: "overrides" if key in given else where for key in values}
     for key, value in values.items():
-        _require_plain(key, value, where[key])
-    names = list(methods) + [k.partition(".")[0] for k in given if _is_method_key(k)]
+        at_fault = "overrides" if key in given else where
+        _require_plain(key, value, at_fault)
+        if key in FIELDS:
+            values[key] = typed(key, value, FIELDS[key].type, at_fault)
     return Recipe(
         name=name, title=title, paper=paper, profile=profile, scenario=scenario,
         scenario_options={**scenario_options_of(scenario), **_below("scenario", values)},
-        settings=Settings(**{k: _typed(k, v, FIELDS[k].type, where[k])
-                             for k, v in values.items() if k in FIELDS}),
+        settings=Settings(**{key: value for key, value in values.items() if key in FIELDS}),
         methods={method: _parameters(method, _below(method, values)) for method in names},
         overrides=given, recompute=recompute, origins=origins,
     )  # fmt: skip
+
+
+def read_toml(path: Path) -> dict:
+    """The tables of a file; raises `SettingError` where it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
+        raise SettingError(
+            f"{path.name} cannot be read ({error})", where=shown(path),
+            do="mend it, or fetch the file again: it may be cut short",
+        ) from None  # fmt: skip
 
 
 def _read(name: str) -> tuple[str, str, list[str], dict[str, dict], dict[str, dict]]:
@@ -129,47 +148,40 @@ def _read(name: str) -> tuple[str, str, list[str], dict[str, dict], dict[str, di
     """
     names = [path.stem for path in RECIPES.glob("*.toml")]
     path = RECIPES / f"{choose(name, names, kind='recipe', where=shown(RECIPES))}.toml"
-    where = shown(path)
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
-        raise SettingError(
-            f"{path.name} cannot be read ({error})", where=where,
-            do="mend it, or fetch the file again: it may be cut short",
-        ) from None  # fmt: skip
+    table, where = read_toml(path), shown(path)
     for key in table:
         choose(key, ("title", "paper", "scenario", "at", *PARTS), kind="part", where=where)
     for key in ("title", "paper"):
         if not isinstance(table.get(key), str):
             raise SettingError(f"no {key}", where=where, do=f'write {key} = "..." at the top')
-    scenario = _as_table(table.get("scenario", {}), "scenario", where)
+    scenario = _table_of(table, "scenario", where)
     for key in scenario:
         choose(key, ("name",), kind="part of [scenario]", where=where)
     if not scenario:
         raise SettingError("no scenario", where=where, do="write a table [scenario.name]")
-    _check_entry("scenario", scenario["name"], where)
-    methods = list(_as_table(table.get("methods", {}), "methods", where))
-    found = {"scenario": scenario["name"]}
-    found |= _entries({key: table[key] for key in PARTS if key in table}, methods, where)
+    _check_entry("scenario", _table_of(scenario, "name", where), where)
+    methods = list(_table_of(table, "methods", where))
+    found = {"scenario": scenario["name"], **_entries(table, methods, where)}
     at = {}
-    for place, below in _as_table(table.get("at", {}), "at", where).items():
+    for place in _table_of(table, "at", where):
         choose(place, SCENARIOS, kind="scenario", where=f"{where}, [at]")
-        at[place] = _entries(_as_table(below, place, where), methods, f"{where}, [at.{place}]")
+        below = _table_of(table["at"], place, where)
+        for key in below:
+            choose(key, PARTS, kind="part", where=f"{where}, [at.{place}]")
+        at[place] = _entries(below, methods, f"{where}, [at.{place}]")
     return table["title"], table["paper"], methods, found, at
 
 
 def _entries(table: dict, methods: list[str], where: str) -> dict[str, dict]:
     """Flat key -> {quick, paper, source} from tables scenario_options, settings and methods."""
-    for key in table:
-        choose(key, PARTS, kind="part", where=where)
-    tables = {key: _as_table(table.get(key, {}), key, where) for key in PARTS}
-    found = {f"scenario.{key}": entry for key, entry in tables["scenario_options"].items()}
-    for key, entry in tables["settings"].items():
+    options, settings, below = (_table_of(table, key, where) for key in PARTS)
+    found = {f"scenario.{key}": entry for key, entry in options.items()}
+    for key, entry in settings.items():
         found[choose(key, FIELDS, kind="setting", where=where)] = entry
-    for method, below in tables["methods"].items():
+    for method in below:
         choose(method, methods, kind="method of this recipe", where=where)
-        known = _parameters(method, {})  # raises for one that is not registered
-        for key, entry in _as_table(below, method, where).items():
+        known = parameters(method)  # raises for one that is not registered
+        for key, entry in _table_of(below, method, where).items():
             choose(key, known, kind="parameter", where=f"{where}, method {method}")
             found[f"{method}.{key}"] = entry
     for key, entry in found.items():
@@ -178,7 +190,7 @@ def _entries(table: dict, methods: list[str], where: str) -> dict[str, dict]:
 
 
 def _check_entry(key: str, entry, where: str) -> None:
-    for part in _as_table(entry, key, where):
+    for part in _table_of({key: entry}, key, where):
         choose(part, (*PROFILES, "source"), kind=f"part of {key!r}", where=where)
     source = entry.get("source")
     if not (isinstance(source, str) and source.strip()):
@@ -190,39 +202,10 @@ def _check_entry(key: str, entry, where: str) -> None:
         raise SettingError(f"{key!r} has no value", where=where, do="give it quick, paper, or both")
 
 
-def _check_overrides(overrides, entries: dict, methods: list[str], scenario: str) -> dict:
-    """A copy of `overrides`, after a look at its keys."""
-    if not isinstance(overrides, dict | None):
-        raise SettingError(
-            f"overrides is a {type(overrides).__name__}", where="overrides",
-            do='give a table, such as {"rounds": 4, "fedprox.mu": 0.1}',
-        )  # fmt: skip
-    overrides = dict(overrides or {})
-    known = {
-        *FIELDS,
-        "recompute",
-        *(f"scenario.{option}" for option in scenario_options_of(scenario)),
-    }
-    if scenario not in SCENARIOS:
-        known |= {key for key in entries if key.startswith("scenario.")}
-    for method in methods:
-        known |= {f"{method}.{parameter}" for parameter in _parameters(method, {})}
-    for key in overrides:
-        if _is_method_key(key):
-            method = key.partition(".")[0]
-            known |= {f"{method}.{parameter}" for parameter in _parameters(method, {})}
-        choose(key, known, kind="override", where="overrides")
-    return overrides
-
-
 def scenario_options_of(scenario: str) -> dict:
     """The options of a scenario with their defaults; none where it is not there to be asked."""
     known = signature(SCENARIOS[scenario]).parameters if scenario in SCENARIOS else {}
     return {name: option.default for name, option in known.items()}
-
-
-def _is_method_key(key) -> bool:
-    return isinstance(key, str) and "." in key and key.partition(".")[0] in METHODS
 
 
 def _parameters(method: str, given: dict) -> dict:
@@ -236,25 +219,21 @@ def _below(name: str, values: dict) -> dict:
     return {k.partition(".")[2]: v for k, v in values.items() if k.startswith(f"{name}.")}
 
 
-def _as_table(value, key: str, where: str) -> dict:
-    if isinstance(value, dict):
+def _table_of(tables: dict, key: str, where: str) -> dict:
+    """The table at `key`, empty where there is none."""
+    if isinstance(value := tables.get(key, {}), dict):
         return value
     raise SettingError(
         f"{key!r} is not a table", where=where, do=f"write [...{key}] with quick, paper and source"
     )
 
 
-def _typed(key: str, value, kind, where: str):
-    """`value` if it is of `kind`; a whole number may stand for a number, a bool for neither."""
-    base = get_origin(kind) or kind
-    if base is float and type(value) is int and abs(value) < 2**53:
-        return float(value)
-    right = type(value) is base
-    if right and base is list:
-        right = all(type(part) is get_args(kind)[0] for part in value)
-    if right:
-        return value
-    raise SettingError(f"{key} = {value!r}", where=where, do=f"give {WORDS[base]}")
+def typed(key: str, value, kind, where: str):
+    """`value` if it is of `kind`, as a float where that is a number."""
+    huge = isinstance(value, int) and abs(value) >= 2**53
+    if not is_a(value, kind) or (kind is float and huge):
+        raise SettingError(f"{key} = {value!r}", where=where, do=f"give {words_of(kind, value)}")
+    return float(value) if kind is float else value
 
 
 def _require_plain(key: str, value, where: str) -> None:

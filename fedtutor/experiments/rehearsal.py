@@ -1,18 +1,15 @@
 """Rehearse a paper's full setting: two rounds of every method, before a long run is started.
 
-A run of the paper profile takes hours; a network that does not fit, a lack of memory or a
-checkpoint that cannot be read should not show after the first of them. So every method plays two
-rounds, each in a process of its own: nothing but the checkpoint leads from the first to the second,
-and the peak memory is that of this method alone. What is smaller than in the recipe (images,
-epochs) is given as overrides and written down beside every number. Accuracies are not written
-down: two rounds say nothing about them.
+A network that does not fit, a lack of memory or a checkpoint that cannot be read should not show
+after hours. So every method plays two rounds, each in a process of its own: nothing but the
+checkpoint leads from the first to the second, and the peak memory is that of this method alone.
+What is smaller than in the recipe (images, epochs) is given as overrides and written down beside
+every number. Accuracies are not: two rounds say nothing about them.
 
     python -m fedtutor rehearse fccl --scenario digits-partial --overrides '{"batch_size": 256}'
 """
 
-import hashlib
 import itertools
-import math
 import os
 import tempfile
 import time
@@ -78,12 +75,10 @@ def rehearse(name: str, *, scenario: str | None = None, names: Sequence[str] | N
 
 def _played(recipe: Recipe, method: str, **options) -> dict:
     """The parts of a row that are measured, or the error alone."""
-    played, weights = [], None
+    played = []
     try:
         for number in range(1, ROUNDS + 1):
-            given = {**options, "weights": weights}
-            played.append(jobs.alone(jobs.Task(play, (recipe, method, number), given)))
-            weights = played[-1]["round"]["weights"]
+            played.append(jobs.alone(jobs.Task(play, (recipe, method, number), options)))
     except jobs.Killed:
         number = len(played) + 1
         return {"error": f"the process of round {number} was killed: too little memory?"}
@@ -92,18 +87,16 @@ def _played(recipe: Recipe, method: str, **options) -> dict:
     return {"error": None, "data": played[0]["data"], "rounds": [p["round"] for p in played]}
 
 
-def play(recipe: Recipe, method: str, number: int, *, checkpoint, weights: str | None = None,
-         device: str = "cpu", threads: int = 1, artifacts=None) -> dict:  # fmt: skip
+def play(recipe: Recipe, method: str, number: int, *, checkpoint, device: str = "cpu",
+         threads: int = 1, artifacts=None) -> dict:  # fmt: skip
     """Play round `number` in this process, from the checkpoint on, and leave a new one there.
 
-    `weights` is the fingerprint that round 2 has to begin with. Returns which data were used, and
-    for the round: seconds (preparation holds loading, pretraining and the evaluation before round
-    1; the last round holds the evaluation after it), CPU seconds (which other work on the machine
-    does not lengthen as much), peak memory in bytes, losses, fingerprint.
-    Raises `TrainingError` where it went on elsewhere, where a client that took part kept its
-    weights, or where a loss or weight is not finite.
+    Returns which data were used, and for the round: seconds (preparation holds loading, pretraining
+    and the evaluation before round 1; the last round holds the evaluation after it), CPU seconds
+    (which other work on the machine does not lengthen as much), peak memory in bytes, losses.
+    Raises `TrainingError` where another round was played, and for a weight that is not finite.
     """
-    began, seen, where = time.perf_counter(), {}, f"{method}, round {number}"
+    began, seen = time.perf_counter(), {}
     if torch.device(device).type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     scenario = scenarios.build(recipe.scenario, **recipe.scenario_options)
@@ -113,29 +106,22 @@ def play(recipe: Recipe, method: str, number: int, *, checkpoint, weights: str |
     )  # fmt: skip
 
     def one_round(numbers):
-        seen["preparation"], found = time.perf_counter() - began, fingerprint(fed)
-        _require(weights in (None, found), "other weights than those of the checkpoint", where)
-        before = {c.id: [p.detach().clone() for p in c.model.parameters()] for c in fed.clients}
+        seen["preparation"] = time.perf_counter() - began
         busy = time.process_time()
         for seen["number"] in itertools.islice(numbers, 1):
             yield seen["number"]
         seen["cpu_seconds"] = time.process_time() - busy
-        for c in fed.clients:
-            pairs = zip(before[c.id], c.model.parameters(), strict=True)
-            seen[c.id] = any(not torch.equal(old, new) for old, new in pairs)
 
     history = rounds.run(fed, checkpoint=checkpoint, every=0, progress=one_round)
-    went_on = seen.get("number") == number == len(history["loss"])
-    _require(went_on, f"round {seen.get('number')} was played instead", where)
-    losses = history["loss"][-1]["values"]
+    wrong = [f"a weight of client {c.id} is not finite" for c in fed.clients
+             for m in c.models.values() for w in m.state_dict().values()
+             if not torch.isfinite(w).all()]  # fmt: skip
+    if not seen.get("number") == number == len(history["loss"]):
+        wrong = [f"round {seen.get('number')} was played instead"]
+    if wrong:
+        raise TrainingError(wrong[0], where=f"{method}, round {number}",
+                            do="mend the method before a long run is started")  # fmt: skip
     public = [(c.state.get("public_loss") or [None])[-1] for c in fed.clients]
-    for c, loss, other in zip(fed.clients, losses, public, strict=True):
-        if loss is not None:  # None: it sat out
-            values = [w for m in c.models.values() for w in m.state_dict().values()]
-            finite = math.isfinite(loss) and math.isfinite(other or 0)
-            finite = finite and all(bool(torch.isfinite(w).all()) for w in values)
-            _require(finite, f"a weight or loss of client {c.id} is not finite", where)
-            _require(seen[c.id], f"the weights of client {c.id} did not change", where)
     return {
         "data": {
             "title": scenario.title, "stand_in": scenario.stand_in, "size": scenario.image_size,
@@ -145,22 +131,11 @@ def play(recipe: Recipe, method: str, number: int, *, checkpoint, weights: str |
             "tests": history["tests"], "test": [len(test) for test in scenario.tests.values()],
         },
         "round": {
-            "number": number, "preparation": seen["preparation"], "loss": losses,
-            "public_loss": public, "seconds": history["seconds"][-1],
-            "cpu_seconds": seen.get("cpu_seconds"),
-            "peak_memory": peak_memory(device), "weights": fingerprint(fed),
+            "number": number, "preparation": seen["preparation"], "public_loss": public,
+            "loss": history["loss"][-1]["values"], "seconds": history["seconds"][-1],
+            "cpu_seconds": seen.get("cpu_seconds"), "peak_memory": peak_memory(device),
         },
     }  # fmt: skip
-
-
-def fingerprint(fed: Federation) -> str:
-    """12 hex digits over all weights and buffers that a checkpoint keeps."""
-    digest = hashlib.sha256()
-    for holder in (fed.server, *fed.clients):
-        for role in sorted(set(holder.models) - set(fed.method.remade)):
-            for value in holder.models[role].state_dict().values():
-                digest.update(value.cpu().numpy().tobytes())
-    return digest.hexdigest()[:12]
 
 
 def reduced(full: Recipe, recipe: Recipe, method: str) -> dict:
@@ -194,9 +169,10 @@ def table(recipe: str, *, folder=REHEARSALS) -> pd.DataFrame:
 
 
 def _line(scenario: str, row: dict) -> dict:
-    played, data, made = row.get("rounds", []), row.get("data"), row["environment"]
-    memory, git = _memory(row), made["git"] or {"commit": "", "dirty": False}
-    played = played or [dict.fromkeys(("preparation", "seconds", "cpu_seconds"))] * ROUNDS
+    data, made, memory = row.get("data"), row["environment"], _memory(row)
+    git = made["git"] or {"commit": "", "dirty": False}
+    unknown = [dict.fromkeys(("preparation", "seconds", "cpu_seconds"))] * ROUNDS
+    played = row.get("rounds", unknown)
     return {
         "method": row["method"], "scenario": scenario, "threads": made["threads"],
         "preparation (s)": played[0]["preparation"],
@@ -239,8 +215,3 @@ def _read(path: Path) -> dict:
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise damaged(path, ValueError(f"it is not a rehearsal of format {FORMAT}"))
     return value
-
-
-def _require(right: bool, what: str, where: str) -> None:
-    if not right:
-        raise TrainingError(what, where=where, do="mend the method before a long run is started")

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from .. import methods
-from ..engine.files import ROOT, damaged, save_json, shown
+from ..engine.files import ROOT, save_json, shown
 from ..errors import SettingError, StorageError
 from ..measures import inter, intra
 from ..papers import spread
@@ -62,6 +62,12 @@ def result_path(recipe: Recipe, method: str, seed: int, *, folder=RESULTS) -> Pa
     return Path(folder, *place, f"{_name(method, seed, recipe.overrides)}.json")
 
 
+def home_of(result: Result) -> Path:
+    """Where a result belongs, below a folder of results."""
+    place = result.recipe, result.profile, result.scenario["name"]
+    return Path(*place, f"{_name(result.method, result.seed, result.overrides)}.json")
+
+
 def _name(method: str, seed: int, overrides: dict) -> str:
     name = f"{method}-seed{seed}"
     touching = {key: value for key, value in overrides.items()
@@ -90,12 +96,11 @@ def save_result(measured: Result, path: Path) -> None:
 
 def load_result(path: Path) -> Result:
     """Read a result; raises `StorageError` for a missing, cut, altered or newer file."""
-    there = stored.entry(path)
-    if there is None:
-        raise StorageError(
-            f"{Path(path).name} is not there", where=shown(path), do="run the experiment first"
-        )
-    return _checked(Path(path), there)
+    path = Path(path)
+    if (there := stored.entry(path)) is None:
+        raise StorageError(f"{path.name} is not there", where=shown(path),
+                           do="run the experiment first")  # fmt: skip
+    return _checked(there)
 
 
 def load_all(folder=RESULTS) -> dict[Path, Result | StorageError]:
@@ -103,7 +108,7 @@ def load_all(folder=RESULTS) -> dict[Path, Result | StorageError]:
     found = {}
     for path, there in stored.entries(folder).items():
         try:
-            found[path] = _checked(path, there)
+            found[path] = _checked(there)
         except StorageError as error:
             found[path] = error
     return found
@@ -119,39 +124,35 @@ def fold(folder=RESULTS) -> tuple[int, list[str]]:
     if not folder.is_dir():
         raise SettingError(f"no folder {folder.name}", where=shown(folder), do="name another one")
     for path, found in load_all(folder).items():
+        name = path.relative_to(folder)
         if not path.exists():
             continue  # it is a line already
         if isinstance(found, StorageError):
-            faults.append(f"{path.relative_to(folder)}: {found.what}")
-            continue
-        place = found.recipe, found.profile, found.scenario["name"]
-        home = Path(folder, *place, f"{_name(found.method, found.seed, found.overrides)}.json")
-        if home == path:
-            whole[path] = stored.entry(path).value
+            faults.append(f"{name}: {found.what}")
+        elif (home := home_of(found)) != name:
+            faults.append(f"{name}: it belongs to {home}")
         else:
-            faults.append(f"{path.relative_to(folder)}: it belongs to {home.relative_to(folder)}")
-    stored.fold(whole.items())
+            whole[path] = stored.entry(path).value
+    stored.fold(whole)
     return len(whole), faults
 
 
-def _checked(path: Path, there: stored.Entry) -> Result:
+def _checked(there: stored.Entry) -> Result:
     if there.error:
         raise there.error
     if there.result is None:
-        there.result = _result_of(path, there.value)
+        value = there.value
+        found = value.get("format") if isinstance(value, dict) else None
+        if isinstance(found, int) and found != FORMAT:
+            raise StorageError(
+                f"{there.file.name} has format {found}, this fedtutor reads {FORMAT}",
+                where=shown(there.file),
+                do="use the fedtutor that wrote it, or delete it and run again",
+            )  # fmt: skip
+        if fault := _fault(value):
+            raise there.damaged(ValueError(fault))
+        there.result = Result(**{key: part for key, part in value.items() if key != "format"})
     return there.result
-
-
-def _result_of(path: Path, value) -> Result:
-    found = value.get("format") if isinstance(value, dict) else None
-    if isinstance(found, int) and found != FORMAT:
-        raise StorageError(
-            f"{Path(path).name} has format {found}, this fedtutor reads {FORMAT}",
-            where=shown(path), do="use the fedtutor that wrote it, or delete it and run again",
-        )  # fmt: skip
-    if fault := _fault(value):
-        raise damaged(path, ValueError(fault))
-    return Result(**{key: part for key, part in value.items() if key != "format"})
 
 
 def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS,
@@ -162,10 +163,9 @@ def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS,
     that a result can be read where they are absent. One that other code recorded is read, with a
     warning that says so.
     """
-    there = stored.entry(path := result_path(recipe, method, seed, folder=folder))
-    if there is None:
+    if (there := stored.entry(result_path(recipe, method, seed, folder=folder))) is None:
         return None
-    found = _checked(path, there)
+    found = _checked(there)
     same = (
         (found.method, found.seed) == (method, seed)
         and {**asdict(Settings()), **found.settings} == asdict(recipe.settings)

@@ -1,10 +1,9 @@
 """Train a method as a recipe says, and keep what came out."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
-from pathlib import Path
 
 import torch
 
@@ -14,26 +13,23 @@ from ..engine.counting import Work
 from ..engine.workers import device_of
 from ..errors import SettingError, choose
 from ..federation import Federation
-from . import stale
 from .commits import require_committed
 from .environment import made_by, peak_memory
 from .recipes import Recipe
-from .results import Result, accuracies, parameters_of, recorded, result_path, save_result
-
-SAVE_EVERY = 120.0  # seconds between checkpoints
+from .results import Result, accuracies, parameters_of, result_path, save_result
 
 
 def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
         threads: int | None = None, progress: Callable | None = None, watch: Callable | None = None,
-        folder=None, checkpoint=None, artifacts=None) -> Result:  # fmt: skip
+        folder=None, checkpoint: Checkpoints | None = None, artifacts=None) -> Result:  # fmt: skip
     """Train `method` as `recipe` says and return the result.
 
     `scenario` is the recipe's scenario where it is already built; `threads` defaults to one per
     core; `progress` wraps the numbers of the rounds; `watch(fed)` is called before the first round
-    and after each; `folder` (e.g. `results.RESULTS`) keeps the result, `checkpoint` (a folder, or
-    `Checkpoints`) the state of the run, from which it goes on, `artifacts` (a folder or a dict)
-    what runs can share, such as pretrained networks. Raises `FedtutorError`s; a `folder` below
-    `data/` takes no result of uncommitted code.
+    and after each; `folder` (e.g. `results.RESULTS`) keeps the result, `checkpoint` the state of
+    the run, from which it goes on, `artifacts` (a folder or a dict) what runs can share, such as
+    pretrained networks. Raises `FedtutorError`s; a `folder` below `data/` takes no result of
+    uncommitted code.
     """
     device = device_of(device)
     if folder is not None:
@@ -48,8 +44,6 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
     threads = threads or os.cpu_count() or 1
     parameters = parameters_of(recipe, method)
     about = made_by(recipe, method, device, threads)  # now: the code may be edited while it runs
-    if checkpoint is not None and not isinstance(checkpoint, Checkpoints):
-        checkpoint = Checkpoints(checkpoint, every=SAVE_EVERY)
     if checkpoint is not None:
         checkpoint.code = about["code"]["hash"]
     if torch.device(device).type == "cuda":
@@ -77,9 +71,8 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
         began.enter_context(start)
         history = rounds.run(fed, checkpoint=checkpoint, progress=watched)
     counted = {}
-    if played[:1] == [1]:
-        counted["work"] = work.as_dict()
-        counted["start"] = {**start.as_dict(), "peak_memory": resident}
+    if played[:1] == [1]:  # nothing was resumed
+        counted = {"work": work.as_dict(), "start": {**start.as_dict(), "peak_memory": resident}}
     measured = result(
         recipe, method, seed=seed, scenario=scenario, history=history, device=device,
         threads=threads, about=about, **counted,
@@ -87,38 +80,6 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
     if folder is not None:
         save_result(measured, result_path(recipe, method, seed, folder=folder))
     return measured
-
-
-def run_all(recipe: Recipe, names: Sequence[str], seeds: Sequence[int], *, scenario=None,
-            device="cpu", threads: int | None = None, progress: Callable | None = None,
-            folder=None, checkpoint=None, artifacts=None) -> list[Result]:  # fmt: skip
-    """`run` for every method and seed, method by method.
-
-    With `folder`, a result that lies there is read and not run again, if its settings, parameters
-    and data are those of the recipe, its code is that of today as far as it is known, and the
-    recipe does not say `recompute`. With `checkpoint` too, each run keeps its state in a folder
-    below it until its result is written.
-    """
-    names = different(names, where="run_all")
-    if scenario is None:
-        scenario = scenarios.build(recipe.scenario, **recipe.scenario_options)
-    results = []
-    for method, seed in [(method, seed) for method in names for seed in seeds]:
-        path = result_path(recipe, method, seed, folder=folder or "")
-        if folder is not None and not recipe.recompute:
-            found = recorded(recipe, method, seed, folder=folder, warn=False)
-            same = found and found.scenario["fingerprint"] == scenario.fingerprint
-            if same and not stale.is_stale(found):
-                results.append(found)
-                continue
-        own = Path(checkpoint) / path.stem if checkpoint else None
-        results.append(run(recipe, method, seed=seed, scenario=scenario, device=device,
-                           threads=threads, progress=progress, folder=folder, checkpoint=own,
-                           artifacts=artifacts))  # fmt: skip
-        if folder is not None:
-            for file in Checkpoints(own, every=0).files():
-                file.unlink()
-    return results
 
 
 def different(names, *, where: str) -> list[str]:
@@ -140,10 +101,9 @@ def result(recipe: Recipe, method: str, *, seed: int, scenario, history: dict, d
            threads: int = 1, about: dict | None = None, **counted: dict) -> Result:  # fmt: skip
     """The `Result` of a run that has just ended in this process with `history`.
 
-    `about` is what `made_by` said when it began; without it, it is asked now.
-    `counted` joins the totals. `run` gives it where nothing was resumed: "work", what all rounds
-    computed (`counting.Work`); "start", the same before round 1 (what an artifact held is not in
-    it), with the process's peak memory before the run.
+    `about` is what `made_by` said when it began; without it, it is asked now. `counted` joins the
+    totals: "work", what all rounds computed (`counting.Work`); "start", the same before round 1
+    (what an artifact held is not in it), with the process's peak memory before the run.
     """
     sent = {direction: 0 for direction in ("up", "down", "peer")}
     for row in history["bytes"]:

@@ -9,11 +9,10 @@ size and time: do not change what you get.
 """
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..engine.files import damaged, shown, write_atomically
+from ..engine.files import damaged, write_atomically
 from ..errors import StorageError
 
 DIGITS = 6  # of a folded loss; accuracies are kept as they are
@@ -23,9 +22,16 @@ DIGITS = 6  # of a folded loss; accuracies are kept as they are
 class Entry:
     """What lies at the place of a run: its content, or why that cannot be read."""
 
+    file: Path  # its own, or "<file>, line <n>"
     value: object = None
     error: StorageError | None = None
     result: object = None  # the checked `Result`, once somebody asked for it
+
+    def damaged(self, why: Exception) -> StorageError:
+        """What to raise for it: only the file or line that is to go is named."""
+        found, part = damaged(self.file, why), "line" if "line" in self.file.suffix else "file"
+        return StorageError(found.what, where=found.where,
+                            do=f"delete that {part} and run again; it is made anew")  # fmt: skip
 
 
 _read: dict[str, tuple] = {}  # file -> ((time, size), entries by the path of their run)
@@ -64,63 +70,57 @@ def _entries_of(file: Path) -> dict[Path, Entry]:
             known = _read[str(file)] = (about.st_mtime_ns, about.st_size), made
         return known[1]
     except (OSError, ValueError) as error:
-        return {file: Entry(error=damaged(file, error))}
+        return {file: Entry(file, error=damaged(file, error))}
 
 
 def _lines(file: Path, text: str) -> dict[Path, Entry]:
     found = {}
     for number, line in enumerate(text.splitlines(), start=1):
-        about = file.with_name(f"{file.name}, line {number}")
-        this, path = _parsed(about, line), about
+        this = _parsed(file.with_name(f"{file.name}, line {number}"), line)
+        path = this.file
         if isinstance(this.value, dict) and isinstance(this.value.get("run"), str):
             path = file.with_suffix("") / f"{this.value.pop('run')}.json"
-        elif this.error is None:
-            this = Entry(error=damaged(about, ValueError("it does not say which run it is")))
+        elif not this.error:
+            this.error = this.damaged(ValueError("it does not say which run it is"))
         if path in found:
-            this, path = Entry(error=damaged(about, ValueError("its run is there twice"))), about
+            path = this.file
+            this = Entry(path, error=this.damaged(ValueError("its run is there twice")))
         found[path] = this
     return found
 
 
 def _parsed(file: Path, text: str) -> Entry:
     try:
-        return Entry(json.loads(text, parse_constant=_refuse))
+        return Entry(file, json.loads(text, parse_constant=_refuse))
     except (ValueError, RecursionError) as error:
-        return Entry(error=damaged(file, error))
+        return Entry(file, error=Entry(file).damaged(error))
 
 
 def _refuse(name: str):
     raise ValueError(f"{name} is no number")
 
 
-def fold(runs: Iterable[tuple[Path, dict]]) -> list[Path]:
-    """Write runs, (path, content) each, as lines beside those of their files; the files written.
+def fold(runs: dict[Path, dict]) -> None:
+    """Write runs, path -> content, as lines beside those that are there.
 
-    Lines are sorted by the run, keys by name. A run's own file goes when its line can be read.
+    Lines are sorted by the run, keys by name. A run's own file goes when its line is written.
     """
     by_file = {}
-    for path, value in runs:
+    for path, value in runs.items():
         by_file.setdefault(folded(path), {})[path] = value
     for file, new in by_file.items():
         before = _entries_of(file) if file.exists() else {}
         if broken := [e.error for e in before.values() if e.error]:
             raise broken[0]
         every = {path: found.value for path, found in before.items()} | new
-        lines = [_line(path, every[path]) for path in sorted(every, key=lambda path: path.stem)]
-        text = "".join(f"{line}\n" for line in lines)
+        text = ""
+        for path in sorted(every, key=lambda path: path.stem):
+            content = {"run": path.stem, **rounded(every[path])}
+            text += json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+            text += "\n"
         write_atomically(file, lambda name, t=text: Path(name).write_text(t, encoding="utf-8"))
-        there = _lines(file, file.read_text(encoding="utf-8"))
-        for path, value in new.items():
-            if path not in there or there[path].value != rounded(value):
-                raise StorageError(f"{file.name} does not give back {path.stem}", where=shown(file),
-                                   do="keep the run's own file, and tell us")  # fmt: skip
+        for path in new:
             path.unlink(missing_ok=True)
-    return sorted(by_file)
-
-
-def _line(path: Path, value: dict) -> str:
-    content = {"run": path.stem, **rounded(value)}
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def rounded(value: dict) -> dict:

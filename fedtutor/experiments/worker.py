@@ -14,7 +14,6 @@ from pathlib import Path
 import torch
 
 from ..engine.checkpoints import Checkpoints
-from ..engine.files import save_json
 from ..errors import FedtutorError
 from . import jobs
 from .commits import require_committed
@@ -22,7 +21,6 @@ from .manifest import Run, absent, in_order
 from .results import RESULTS, save_result
 from .run import run as train
 
-LIMIT = 48 * 10**6  # bytes of tensors in a file of a checkpoint: with all else under 50 MB
 START = 20  # seconds that a process takes until its run begins
 SLACK = 1.3  # a round may take so many times as long as the longest so far
 END = 5  # seconds before the time is up at which everything is written
@@ -34,34 +32,26 @@ class Paused(Exception):
 
 
 def play(run: Run, *, results, kept, device: str = "cpu", threads: int = 1, deadline=float("inf"),
-         at_once: int = 1, clock: Callable = time.time) -> str:  # fmt: skip
+         at_once: int = 1) -> str:  # fmt: skip
     """Play a run from its checkpoint on, in this process, and write its result; in words.
 
-    Before every round it asks whether that round can end before `deadline` (of `clock`). Raises
-    `Paused` where it cannot, and `SettingError` where `results` takes none of uncommitted code.
+    On a GPU the process is to be a new one, for the same bits in a resumed run. Before every round
+    it asks whether that round can end before `deadline` (of time.time). Raises `Paused` where it
+    cannot, and `SettingError` where `results` takes none of uncommitted code.
     """
     require_committed(results)
-    place, rounds = run.state(kept), run.recipe.settings.rounds
-    states = Checkpoints(place, every=0, limit=LIMIT)
+    if torch.device(device).type == "cuda":
+        _repeatable()
+    states, rounds = Checkpoints(run.state(kept), every=0), run.recipe.settings.rounds
     longest, before = 60 * run.round_minutes(), None
 
     def look(fed):
         nonlocal longest, before
-        now, left = clock(), rounds - fed.round_
-        if before is not None:
-            longest = max(now - before, max(fed.history["seconds"]))
-        elif fed.history["seconds"]:
-            longest = max(fed.history["seconds"])
+        now = time.time()
+        if seconds := fed.history["seconds"]:  # a resumed run knows those of its earlier rounds
+            longest = max(0 if before is None else now - before, *seconds)
         before = now
-        if not left:
-            return
-        if states.too_large:
-            size = f"its checkpoint of {states.too_large / 1e6:.0f} MB is too large to be kept"
-            if now + left * SLACK * longest + END > deadline:
-                minutes = (rounds * SLACK * longest + START) / 60 + run.first
-                save_json(place / "too-large.json", {"minutes": minutes})
-                raise Paused(f"{size}: give it {minutes:.0f} minutes in one go")
-        if now + SLACK * longest + END > deadline:
+        if fed.round_ < rounds and now + SLACK * longest + END > deadline:
             raise Paused(f"{fed.round_} of {rounds} rounds")
 
     result = train(
@@ -72,13 +62,12 @@ def play(run: Run, *, results, kept, device: str = "cpu", threads: int = 1, dead
     save_result(replace(result, environment=about), run.path(results))
     for file in states.files():
         states.delete(file)
-    (place / "too-large.json").unlink(missing_ok=True)
     share = f"{100 * result.headline['intra']:.1f} % on own tests"
     return f"done in {result.totals['seconds']:.0f} s of rounds, {share}"
 
 
 def _repeatable() -> None:
-    """Let a GPU give the same bits when a run is resumed; once, before the GPU is used."""
+    """Let a GPU give the same bits when a run is resumed."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False
@@ -86,23 +75,15 @@ def _repeatable() -> None:
     warnings.filterwarnings("ignore", message=".*deterministic.*")
 
 
-def _play(run: Run, options: dict) -> str:
-    """`play` in a process of its own."""
-    if torch.device(options.get("device", "cpu")).type == "cuda":
-        _repeatable()
-    return play(run, **options)
-
-
 def task(run: Run, options: dict) -> jobs.Task:
     """The run as a process plays it; `options` are those of `play`."""
     extra = PROCESS if torch.device(options.get("device", "cpu")).type == "cuda" else 0.0
     minutes = run.needs(options["kept"]) + (START + END) / 60
-    return jobs.Task(_play, (run, options), about=run, minutes=minutes, gb=run.gb + extra)
+    return jobs.Task(play, (run,), options, about=run, minutes=minutes, gb=run.gb + extra)
 
 
 def work(runs: Sequence[Run], *, minutes: float, results=RESULTS, kept, device="cpu",
          threads: int = 1, at_once: int = 1, memory: float = float("inf"),
-         launch: Callable | None = None, clock: Callable = time.time, wait: Callable = time.sleep,
          say: Callable = print) -> list[tuple[Run, str, str]]:  # fmt: skip
     """Start runs, most valuable first, until `minutes` are over; (run, outcome, words) each.
 
@@ -111,41 +92,36 @@ def work(runs: Sequence[Run], *, minutes: float, results=RESULTS, kept, device="
     `SettingError` before the first where `results` takes none of uncommitted code.
     """
     options = {"results": results, "kept": kept, "device": device, "threads": threads,
-               "at_once": at_once, "deadline": clock() + 60 * minutes}  # fmt: skip
+               "at_once": at_once, "deadline": time.time() + 60 * minutes}  # fmt: skip
     waiting, ended = in_order(runs, kept), []
     if waiting:
         require_committed(results)
 
     def refuse(task) -> str | None:
-        reason, played = absent(task.about), task.about.played(kept)
-        if not reason:
-            start = f"goes on after round {played}" if played else "begins"
-            say(f"{task.about.name}: {start}")
+        if not (reason := absent(task.about)):
+            played = task.about.played(kept)
+            say(f"{task.about.name}: {f'goes on after round {played}' if played else 'begins'}")
         return reason
 
     for done, outcome, value in jobs.through(
         [task(run, options) for run in waiting], minutes=minutes, at_once=at_once, memory=memory,
-        refuse=refuse, launch=launch, clock=clock, wait=wait,
+        refuse=refuse,
     ):  # fmt: skip
-        run = done.about
-        outcome, words = _told(run, outcome, value, kept)
+        run, words = done.about, str(value)
+        if outcome == jobs.STOPPED:
+            outcome, words = "paused", f"the time is up; {run.played(kept)} rounds are kept"
+        elif outcome == jobs.REFUSED:
+            outcome = "absent"
+        elif isinstance(value, Paused):
+            outcome = "paused"
+        elif isinstance(value, FedtutorError):
+            words = f"{type(value).__name__}: {value.what} ({value.where})"
+        elif isinstance(value, Exception) and not isinstance(value, jobs.Killed):
+            words = f"{type(value).__name__}: {words[:200]}"
         ended.append((run, outcome, words))
         if outcome != "absent":
             say(f"{run.name}: " + f"{outcome}, " * (outcome != jobs.DONE) + words)
     return ended
-
-
-def _told(run: Run, outcome: str, value, kept) -> tuple[str, str]:
-    """(outcome of a run, words) of what its process said."""
-    if outcome == jobs.STOPPED:
-        return "paused", f"the time is up; {run.played(kept)} rounds are kept"
-    if isinstance(value, Paused | jobs.Killed):
-        return "paused" if isinstance(value, Paused) else jobs.FAILED, str(value)
-    if isinstance(value, FedtutorError):
-        return jobs.FAILED, f"{type(value).__name__}: {value.what} ({value.where})"
-    if isinstance(value, Exception):
-        return jobs.FAILED, f"{type(value).__name__}: {str(value)[:200]}"
-    return "absent" if outcome == jobs.REFUSED else outcome, value
 
 
 def memory_of(device: str) -> float:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recorded import ROUNDS, SCENARIO, git, history, made, recipe
 
+from fedtutor.engine.checkpoints import Checkpoints
 from fedtutor.errors import SettingError, StorageError
 from fedtutor.experiments import environment as machine
 from fedtutor.experiments import recipes, results
@@ -28,7 +29,7 @@ from fedtutor.experiments.results import (
     save_result,
     summary,
 )
-from fedtutor.experiments.run import run, run_all
+from fedtutor.experiments.run import run
 
 shares = st.floats(0, 1)
 
@@ -248,10 +249,6 @@ def played(monkeypatch):
     def play(fed, *, checkpoint, progress):
         calls.append((fed.method.name, fed.seed))
         assert list(progress(range(2))) == [0, 1] and fed.threads >= 1
-        if checkpoint:
-            checkpoint.folder.mkdir(parents=True)
-            (checkpoint.folder / "round-000002.pt").write_text("state")
-            (checkpoint.folder / "notes.txt").write_text("mine")
         return history(*ROUNDS)
 
     monkeypatch.setattr(running, "Federation", federation)
@@ -277,42 +274,38 @@ def test_an_unknown_method_is_refused(played, name):
         run(recipe(), name, seed=0, scenario=SCENARIO)
 
 
-def test_recorded_results_are_read_and_not_run_again(played, tmp_path):
-    def go(**more):
-        played.clear()
-        rows = run_all(recipe(**more), ["solo", "fedavg"], [0, 1], scenario=SCENARIO,
-                       folder=tmp_path)  # fmt: skip
-        assert [(r.method, r.seed) for r in rows] == [
-            ("solo", 0), ("solo", 1), ("fedavg", 0), ("fedavg", 1)
-        ]  # fmt: skip
-        return len(played)
+def test_a_recorded_result_is_found_whatever_is_changed_elsewhere(played, tmp_path):
+    for method in ("solo", "fedavg"):
+        run(recipe(), method, seed=0, scenario=SCENARIO, folder=tmp_path)
 
-    assert go() == 4
-    assert go() == 0
-    (tmp_path / "start/quick/digits-mini/solo-seed1.json").unlink()
-    assert go() == 1
-    assert go(overrides={"fedprox.mu": 1.0}) == 0  # concerns neither
-    assert go(overrides={"fedavg.weighting": "uniform"}) == 2
-    assert go(overrides={"rounds": 3}) == 4
-    assert go(overrides={"recompute": True}) == 4
+    def there(**more):
+        asked = recipe(**more)
+        return [name for name in ("solo", "fedavg")
+                if results.recorded(asked, name, 0, folder=tmp_path)]  # fmt: skip
+
+    assert there() == there(overrides={"recompute": True}) == ["solo", "fedavg"]
+    assert there(overrides={"fedprox.mu": 1.0}) == ["solo", "fedavg"]  # concerns neither
+    assert there(overrides={"fedavg.weighting": "uniform"}) == ["solo"]
+    assert there(overrides={"rounds": 3}) == []
+    (tmp_path / "start/quick/digits-mini/solo-seed0.json").unlink()
+    assert there() == ["fedavg"]
 
 
 @pytest.mark.parametrize("keys, value", [
-    (("settings", "lr"), 0.9), (("parameters", "mu"), 9.0), (("scenario", "fingerprint"), "x"),
+    (("settings", "lr"), 0.9), (("parameters", "mu"), 9.0), (("scenario", "options", "beta"), 9.0),
+    (("seed",), 1), (("method",), "fedavg"),
 ])  # fmt: skip
-def test_a_recorded_result_of_another_recipe_or_data_is_run_again(played, tmp_path, keys, value):
-    run_all(recipe(), ["fedprox"], [0], scenario=SCENARIO, folder=tmp_path)
+def test_a_result_of_another_recipe_is_not_the_recorded_one(played, tmp_path, keys, value):
+    run(recipe(), "fedprox", seed=0, scenario=SCENARIO, folder=tmp_path)
     path = result_path(recipe(), "fedprox", 0, folder=tmp_path)
     content = json.loads(path.read_text())
     to(value, *keys)(content)
     path.write_text(json.dumps(content))
-    (r,) = run_all(recipe(), ["fedprox"], [0], scenario=SCENARIO, folder=tmp_path)
-    assert len(played) == 2 and load_result(path) == r
-    assert asdict(r)[keys[0]][keys[1]] != value
+    assert results.recorded(recipe(), "fedprox", 0, folder=tmp_path) is None
 
 
 def test_a_scenario_option_younger_than_a_result_counts_as_its_default(played, tmp_path):
-    run_all(recipe(), ["fedprox"], [0], scenario=SCENARIO, folder=tmp_path)
+    run(recipe(), "fedprox", seed=0, scenario=SCENARIO, folder=tmp_path)
     path = result_path(recipe(), "fedprox", 0, folder=tmp_path)
     content = json.loads(path.read_text())
     options, defaults = content["scenario"]["options"], recipes.scenario_options_of("digits-mini")
@@ -323,14 +316,6 @@ def test_a_scenario_option_younger_than_a_result_counts_as_its_default(played, t
     content["scenario"]["options"] = {**options, "split_seed": 9}
     path.write_text(json.dumps(content))
     assert results.recorded(recipe(), "fedprox", 0, folder=tmp_path) is None
-
-
-def test_a_checkpoint_goes_when_its_result_is_written(played, tmp_path):
-    run_all(recipe(), ["solo"], [0], scenario=SCENARIO, folder=tmp_path / "results",
-            checkpoint=tmp_path / "state")  # fmt: skip
-    assert [p.name for p in (tmp_path / "state" / "solo-seed0").iterdir()] == ["notes.txt"]
-    run_all(recipe(), ["solo"], [1], scenario=SCENARIO, checkpoint=tmp_path / "state")
-    assert (tmp_path / "state" / "solo-seed1" / "round-000002.pt").exists()
 
 
 # --- the table of methods
@@ -393,7 +378,8 @@ def test_memory_is_the_largest_that_this_process_had():
 def test_a_real_run_gives_a_whole_result_and_goes_on_from_a_checkpoint(tmp_path):
     overrides = {"rounds": 2, "local_epochs": 1, "scenario.num_clients": 2,
                  "scenario.private_size": 64}  # fmt: skip
-    small, state = recipe(scenario="mnist-mini", overrides=overrides), tmp_path / "state"
+    small = recipe(scenario="mnist-mini", overrides=overrides)
+    state = Checkpoints(tmp_path / "state", every=0)
     first = run(small, "fedavg", seed=1, threads=1, folder=tmp_path, checkpoint=state)
     assert load_result(result_path(small, "fedavg", 1, folder=tmp_path)) == first
     assert first.headline["round"] == 2 and first.scenario["options"]["num_clients"] == 2

@@ -2,6 +2,7 @@
 
 import os
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -69,12 +70,14 @@ def started(monkeypatch):
     return seen
 
 
-def test_ctrl_c_stops_what_works(started):
+def test_ctrl_c_stops_what_works(started, monkeypatch):
     def wait(seconds):
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(jobs, "time", SimpleNamespace(time=time.time, sleep=wait))
+
     with pytest.raises(KeyboardInterrupt):
-        list(through([Task(sleeps, fork=True)] * 2, at_once=2, wait=wait))
+        list(through([Task(sleeps, fork=True)] * 2, at_once=2))
     assert len(started) == 2 and not any(job.process.is_alive() for job in started)
 
 

@@ -13,6 +13,7 @@ import torch
 from support.recorded import git, made, recipe
 
 from fedtutor.__main__ import main
+from fedtutor.engine.checkpoints import Checkpoints
 from fedtutor.engine.files import ROOT, save_json
 from fedtutor.errors import SettingError
 from fedtutor.experiments import (
@@ -160,24 +161,10 @@ def test_a_notebook_is_warned_once_for_all_seeds(tmp_path, monkeypatch):
     assert played == [("fedavg", 0), ("fedavg", 1)]  # `refresh --record` makes them anew
 
 
-def test_run_all_plays_a_stale_result_again(tmp_path, monkeypatch):
-    small = recipe(overrides={"rounds": 1, "local_epochs": 1, "scenario.private_size": 20})
-    (first,) = running.run_all(small, ["solo"], [0], folder=tmp_path, threads=1)
-    path = result_path(small, "solo", 0, folder=tmp_path)
-    spoil(path)
-    assert running.run_all(small, ["solo"], [0], folder=tmp_path)[0] == load_result(path)
-    spoil_code = {**json.loads(path.read_text())}
-    spoil_code["environment"]["code"] = {"hash": "another", "files": {}}
-    save_json(path, spoil_code)
-    (again,) = running.run_all(small, ["solo"], [0], folder=tmp_path, threads=1)
-    assert again.environment["code"] == first.environment["code"]
-    assert again.headline == first.headline
-
-
 def test_the_queue_has_it_to_do_again(kept, tmp_path):
     runs = [manifest.Run(
         table="t", paper="p", tables=(), row="FedAvg", column="", recipe=recipe(), method="fedavg",
-        seed=seed, value=1.0, minutes=1.0, gb=0.1, first=0.0, parts=1, number=seed,
+        seed=seed, value=1.0, minutes=1.0, gb=0.1, first=0.0, parts=1,
     ) for seed in range(3)]  # fmt: skip
     found, faults = manifest.survey(runs, tmp_path)
     assert set(found) == set(kept) and not faults
@@ -229,15 +216,18 @@ def test_what_notebook_07_reads_warns_once(run, tmp_path):
 
 def test_a_checkpoint_of_other_code_is_not_gone_on_from(tmp_path, monkeypatch):
     small = recipe(overrides={"rounds": 2, "local_epochs": 1, "scenario.private_size": 20})
-    options = {"seed": 0, "threads": 1, "checkpoint": tmp_path / "states"}
-    first = running.run(small, "solo", **options)
-    resumed = running.run(small, "solo", **options)  # nothing is left to be played
+
+    def play():
+        kept = Checkpoints(tmp_path / "states", every=120)
+        return running.run(small, "solo", seed=0, threads=1, checkpoint=kept)
+
+    first, resumed = play(), play()  # nothing is left to be played
     assert resumed.headline == first.headline and "work" not in resumed.totals
     about = made_by(small, "solo")
     other = {**about, "code": {**about["code"], "hash": "another"}}
     monkeypatch.setattr(running, "made_by", lambda *given: other)
     with pytest.warns(RuntimeWarning, match="other code: the run begins anew"):
-        again = running.run(small, "solo", **options)
+        again = play()
     assert "work" in again.totals and again.headline == first.headline
 
 

@@ -21,8 +21,6 @@ from fedtutor.engine.checkpoints import Checkpoints
 from fedtutor.engine.files import ROOT
 from fedtutor.engine.workers import device_of
 from fedtutor.errors import FedtutorError
-from fedtutor.experiments import recipes
-from fedtutor.experiments.run import run_all
 from fedtutor.federation import Federation
 from fedtutor.images import Images
 from fedtutor.methods import Method, make
@@ -383,8 +381,6 @@ MISTAKES = [
      lambda: loss(lambda c, x, y: c.fixed("model", lambda n, x: n(x), x, None)),
      "what is computed"),
     ("a method named twice in a cell", lambda: cell(methods=["solo", "solo"]), "named twice"),
-    ("a method named twice in run_all",
-     lambda: run_all(recipes.load("start", profile="quick"), ["solo"] * 2, [0]), "twice"),
     ("an unknown method in a cell", lambda: cell(methods=["solos"]), "did you mean 'solo'"),
     ("a seed named twice in a cell", lambda: cell(seeds=[0, 0]), "different whole numbers"),
     ("a method's name as a number", lambda: cell(methods=3), "list of names"),

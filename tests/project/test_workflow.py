@@ -38,6 +38,7 @@ def snakemake(tmp_path_factory):
     (folder / "tiny.toml").write_text(MANIFEST)
 
     def call(*options):
+        pytest.importorskip("snakemake", reason="it is an extra: pip install -e '.[workflow]'")
         config = {"manifest": folder / "tiny.toml", "results": folder / "results",
                   "kept": folder / "kept", "device": "cpu"}  # fmt: skip
         command = [sys.executable, "-m", "snakemake", "--snakefile", FOLDER / "Snakefile",

@@ -14,7 +14,6 @@ from fedtutor.engine.files import ROOT, save_json
 from fedtutor.errors import SettingError, StorageError
 from fedtutor.experiments import manifest as queue
 from fedtutor.experiments import results
-from fedtutor.experiments.results import load_result
 from fedtutor.papers import Claims, verdicts
 from fedtutor.report import ledger, tables
 from fedtutor.report.tables import ABOVE, BELOW, EQUAL, ONE, OPEN, PAPER, REDUCED, STAND_IN
@@ -187,7 +186,7 @@ def test_the_table_and_the_printed_verdicts_of_a_notebook_agree(path):
 @pytest.fixture
 def result():
     """Two clients of two domains; round 0 and three tested rounds."""
-    like = load_result(next(p for p in results.RESULTS.rglob("*.json") if p.is_file()))
+    like = next(iter(results.load_all().values()))
     rows = [(0, [[0.1, 0.2], [0.3, 0.4]]), (1, [[0.5, 0.6], [0.7, 0.8]]),
             (2, [[0.5, 0.2], [0.3, 0.9]]), (3, [[0.6, 0.1], [0.2, 0.8]])]  # fmt: skip
     history = {"clients": ["a", "b"], "domains": ["amazon", "webcam"],
@@ -305,9 +304,7 @@ def some(tmp_path, made):
     """The results of RepShare's MNIST column alone, in a folder of their own."""
     runs = [run for run in made.runs if run.name.startswith("RepShare 1, MNIST: IL")]
     for run in runs:
-        path = run.path(tmp_path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(run.path(made.folder), path)
+        results.save_result(made.found[run.path(made.folder)], run.path(tmp_path))
     manifest = tmp_path / "queue.toml"
     text = queue.MANIFEST.read_text(encoding="utf-8")
     table = re.search(r'\[\[table\]\]\nname = "RepShare 1, MNIST"\n.*?\n\]\n(?=\n)', text, re.S)
