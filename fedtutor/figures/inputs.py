@@ -49,7 +49,9 @@ def sample_sd(values: np.ndarray) -> np.ndarray:
     return values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1:])
 
 
-def seed_count(counts) -> str:
-    """How many seeds are behind a figure, in words: `3 seeds` or `2 to 5 seeds`."""
+def spread_note(note: str, counts, over: str = "seeds") -> str:
+    """`note` with `3 seeds` or `2 to 5 seeds` in place of {}; for one seed, that none is known."""
     low, high = min(counts), max(counts)
-    return f"{low} seeds" if low == high else f"{low} to {high} seeds"
+    if high == 1:
+        return f"One {over.removesuffix('s')}: the spread is not known."
+    return note.format(f"{low} {over}" if low == high else f"{low} to {high} {over}")
