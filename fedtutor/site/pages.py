@@ -11,6 +11,7 @@ import html
 import mimetypes
 import os
 import re
+from itertools import chain, count
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
@@ -51,8 +52,9 @@ class Renderer(IPythonRenderer):
         self.headings: list[tuple[int, str, str]] = []  # level, anchor, text
 
     def heading(self, text: str, level: int, **attrs) -> str:
-        anchor, taken = slug(text), {known for _, known, _ in self.headings}
-        anchor = next(a for a in _numbered(anchor) if a not in taken)
+        start, taken = slug(text), {known for _, known, _ in self.headings}
+        twins = (f"{start}-{n}" for n in count(2))
+        anchor = next(name for name in chain([start], twins) if name not in taken)
         self.headings.append((level, anchor, _without_links(text)))
         return f'<h{level} id="{anchor}">{text}</h{level}>\n'
 
@@ -89,14 +91,6 @@ def _without_links(text: str) -> str:
     return piece.p.decode_contents()
 
 
-def _numbered(anchor: str):
-    yield anchor
-    number = 2
-    while True:
-        yield f"{anchor}-{number}"
-        number += 1
-
-
 # --------------------------------------------------------------------------------------- pages
 
 
@@ -110,8 +104,7 @@ def title_of(notebook) -> str:
 
 def write_page(executed: Path, page: Path) -> str:
     """Convert an executed notebook to one self-contained HTML file; return its title."""
-    notebook = nbformat.read(executed, as_version=4)
-    title, page, renderer = title_of(notebook), Path(page), Renderer()
+    notebook, page, renderer = nbformat.read(executed, as_version=4), Path(page), Renderer()
     ran_at = notebook.metadata.get("papermill", {}).get("input_path")
     folder = Path(ran_at).resolve().parent if ran_at else ROOT / "notebooks"
     exporter = HTMLExporter(
@@ -122,18 +115,26 @@ def write_page(executed: Path, page: Path) -> str:
                       "quiet_html": _quiet}.items():  # fmt: skip
         exporter.register_filter(name, job)
     body, _ = exporter.from_notebook_node(notebook)
-    sections = [(anchor, text) for level, anchor, text in renderer.headings if level == 2]
     body = _localized(body, folder, page, page.parent, done=set())
-    _write(page, title=title, body=body, sections=sections, home="index.html")
-    return title
+    _write(page, title=title_of(notebook), body=body, headings=renderer.headings, home="index.html")
+    return title_of(notebook)
 
 
-def _write(page: Path, **parts) -> None:
+def _write(page: Path, *, title: str, headings=(), template: str = "frame.html.j2", **parts):
+    """Fill in a template; `headings` are those of `Renderer`."""
     environment = Environment(loader=FileSystemLoader(TEMPLATES / "page"))
     css = (TEMPLATES / "page" / "page.css").read_text(encoding="utf-8")
-    parts["title"] = html.escape(re.sub(r"[`*$]", "", parts["title"]))
-    text = environment.get_template("frame.html.j2").render(css=css, **parts)
+    sections = [(anchor, text) for level, anchor, text in headings if level == 2]
+    title = html.escape(_plain(title))
+    text = environment.get_template(template).render(
+        css=css, title=title, sections=sections, **parts
+    )
     write_atomically(page, lambda name: Path(name).write_text(text, encoding="utf-8"))
+
+
+def _plain(title: str) -> str:
+    """A title without the marks of Markdown."""
+    return re.sub(r"[`*$]", "", title)
 
 
 def _alternative(output) -> str:
@@ -191,7 +192,7 @@ def _localized(body: str, folder: Path, page: Path, site: Path, *, done: set) ->
         target = site / f"{file.stem}.html" if notebook else _source_page(file, site, done=done)
         if target is None:
             path = file.relative_to(ROOT) if file.is_relative_to(ROOT) else parts.path
-            link.insert_after(" (", _code(path), ")")
+            link.insert_after(" (", text.new_tag("code", string=str(path)), ")")
             link.unwrap()
             continue
         fragment = "#" + slug(to) if to else ""
@@ -203,17 +204,13 @@ def _localized(body: str, folder: Path, page: Path, site: Path, *, done: set) ->
             continue
         file = (folder / unquote(url)).resolve()
         if urlsplit(url).scheme or not file.is_relative_to(ROOT) or not file.is_file():
-            image.insert_after(f"[{image.get('alt', 'image')}: ", _code(url), "]")
-            image.decompose()
+            code = text.new_tag("code", string=url)
+            image.replace_with(f"[{image.get('alt', 'image')}: ", code, "]")
             continue
         kind = mimetypes.guess_type(file.name)[0] or "image/png"
         data = base64.b64encode(file.read_bytes()).decode("ascii")
         image["src"] = f"data:{kind};base64,{data}"
     return str(text)
-
-
-def _code(text):
-    return parsed(f"<code>{html.escape(str(text))}</code>").code.extract()
 
 
 def _relative(target: Path, page: Path) -> str:
@@ -250,8 +247,7 @@ def _source_page(file: Path, site: Path, *, done: set) -> Path | None:
             lexer = TextLexer()
         code = highlight(text, lexer, HtmlFormatter())
         body = f'<h1>{html.escape(title)}</h1>\n<div class="input">\n{code}</div>'
-    sections = [(anchor, t) for level, anchor, t in renderer.headings if level == 2]
-    _write(page, title=_words(title), body=body, sections=sections,
+    _write(page, title=_words(title), body=body, headings=renderer.headings,
            home=_relative(site / "index.html", page))  # fmt: skip
     return page
 
@@ -268,40 +264,28 @@ def write_index(folder: Path, rows: list[dict]) -> None:
     folder = Path(folder)
     about = _source_page(ROOT / "README.md", folder, done=set())
     for at, row in enumerate(rows):
-        _tie(folder / row["page"], folder, before=rows[at - 1] if at else None,
+        _tie(folder / row["page"], before=rows[at - 1] if at else None,
              after=rows[at + 1] if at + 1 < len(rows) else None)  # fmt: skip
     for page in (folder / "source").rglob("*.html"):
-        _tie(page, folder)
+        _tie(page)
     index = folder / "index.html"
-    more = f' <a href="{_relative(about, index)}">About fedtutor</a>.' if about else ""
-    body = f"""<h1>fedtutor</h1>
-<p>{CLAIM}</p>
-<p>Each page is a notebook as it ran on this machine: text, equations, code, results.{more}</p>
-<table><thead><tr><th scope="col">Notebook</th><th scope="col">This run</th></tr></thead>
-<tbody>
-{"".join(_entry(folder, row) for row in rows)}</tbody></table>"""
-    _write(index, title="fedtutor", body=body, sections=[], home=None, kind="contents-page")
+    _write(index, title="fedtutor", template="contents.html.j2", kind="contents-page", claim=CLAIM,
+           about=about and _relative(about, index),
+           rows=[row | _entry(folder / row["page"], row["title"]) for row in rows])  # fmt: skip
 
 
-def _entry(folder: Path, row: dict) -> str:
-    name, _, claim = re.sub(r"[`*$]", "", row["title"]).partition(": ")
-    page = quote(row["page"])
-    heads = []
-    if (folder / row["page"]).is_file():
-        text = (folder / row["page"]).read_text(encoding="utf-8")
-        found = BeautifulSoup(text, "html.parser", parse_only=SoupStrainer("h2", id=True))
-        heads = [(h["id"], _without_links(h.decode_contents())) for h in found("h2")]
-    links = " · ".join(f'<a href="{page}#{anchor}">{words}</a>' for anchor, words in heads)
-    status = html.escape(row["status"]).replace("; ", "\n")
-    return (
-        f'<tr><td><a href="{page}">{html.escape(name)}</a>'
-        + (f"<p>{html.escape(claim[:1].upper() + claim[1:])}.</p>" if claim else "")
-        + (f'<p class="sections">{links}</p>' if links else "")
-        + f'</td><td class="run{" failed" if row.get("failed") else ""}">{status}</td></tr>\n'
-    )
+def _entry(page: Path, title: str) -> dict:
+    """Name and claim of a notebook, and the sections of its page."""
+    name, _, claim = _plain(title).partition(": ")
+    sections = []
+    if page.is_file():
+        parts = SoupStrainer("h2", id=True)
+        text = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser", parse_only=parts)
+        sections = [(h["id"], _without_links(h.decode_contents())) for h in text("h2")]
+    return {"name": name, "claim": claim[:1].upper() + claim[1:], "heads": sections}
 
 
-def _tie(page: Path, folder: Path, *, before: dict | None = None, after: dict | None = None):
+def _tie(page: Path, *, before: dict | None = None, after: dict | None = None):
     """Fill in the neighbors of a page, and take back links to notebooks that have no page."""
     if not page.is_file():
         return
