@@ -19,7 +19,7 @@ from .drawing import (
     style,
     y_label,
 )
-from .inputs import mapping, numbers, require, same, sample_sd, spread_note
+from .inputs import mapping, pair, require, sample_sd, spread_note
 from .words import ACCURACY, display_name, human_bytes
 
 
@@ -36,12 +36,8 @@ def accuracy_against_bytes(
     the axis proper, above "nothing". With `named`, all other methods are gray points without name.
     """
     data, where = {}, "accuracy_against_bytes"
-    for name, pair in mapping(values, where=where).items():
-        require(isinstance(pair, Sequence) and len(pair) == 2, f"{name!r} has no pair",
-                where=where, do="give (bytes, accuracy)")  # fmt: skip
-        sent = numbers(pair[0], 1, where=f"{where}, {name}")
-        share = numbers(pair[1], 1, where=f"{where}, {name}", share=True)
-        same(len(share), len(sent), f"accuracies of {name!r}", where=where)
+    for name, lists in mapping(values, where=where).items():
+        sent, share = pair(lists, where=f"{where}, {name}", shares=(False, True))
         require(sent.min() >= 0, f"{sent.min():g} bytes", where=f"{where}, {name}",
                 do="count from 0")  # fmt: skip
         data[name] = (sent, 100 * share)

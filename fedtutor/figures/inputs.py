@@ -1,6 +1,6 @@
 """Input of a figure, checked: each helper returns what can be drawn or raises one clear error."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -29,6 +29,15 @@ def numbers(values, *dims: int, where: str, share: bool = False) -> np.ndarray:
         require(low >= 0 and high <= 1, f"accuracies from {low:g} to {high:g}", where=where,
                 do="give shares between 0 and 1, they are shown in percent")  # fmt: skip
     return array
+
+
+def pair(values, *, where: str, shares: tuple[bool, bool]) -> list[np.ndarray]:
+    """Two lists of equal length as arrays; `shares` says which of them hold shares."""
+    two = isinstance(values, Sequence | np.ndarray) and len(values) == 2
+    require(two, "no pair", where=where, do="give two lists")
+    arrays = [numbers(v, 1, where=where, share=s) for v, s in zip(values, shares, strict=True)]
+    same(len(arrays[0]), len(arrays[1]), "numbers in the two lists", where=where)
+    return arrays
 
 
 def mapping(values, *, where: str) -> dict:

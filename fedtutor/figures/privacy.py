@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from .drawing import GRAY, GRID, QUIET, canvas, caption, in_order, legend, style, y_label
-from .inputs import mapping, numbers, require, same, sample_sd, spread_note
+from .inputs import mapping, numbers, pair, require, same, sample_sd, spread_note
 
 LEAST, TICKS = 0.003, (0.01, 0.1, 1.0)  # where the axes begin, what they name
 
@@ -34,9 +34,8 @@ def roc(
     grid = figure.subplots(1, len(panels), squeeze=False, sharex=True, sharey=True)[0]
     counts = []
     for axes, (panel, lines) in zip(grid, panels.items(), strict=True):
-        axes.axline(
-            (LEAST, LEAST), (1, 1), color=GRAY, lw=1, ls=(0, (4, 3)), label="chance", zorder=1
-        )
+        axes.axline((LEAST, LEAST), (1, 1), color=GRAY, lw=1, ls=(0, (4, 3)), label="chance",
+                    zorder=1)  # fmt: skip
         for name, values in lines.items():
             tpr = numbers(values, 2, where=f"roc, {name}", share=True)
             same(tpr.shape[1], len(rates), f"rates of {name!r}", where="roc")
@@ -89,11 +88,8 @@ def against_accuracy(
         means = {}
         for name, look in in_order(names).items():
             color = colors[family.get(name, name)].color
-            require(len(values[name]) == 2, f"{name!r} has no pair", where=where,
-                    do="give two lists")  # fmt: skip
-            accuracy, found = (100 * numbers(v, 1, where=f"{where}, {name}", share=True)
-                               for v in values[name])  # fmt: skip
-            same(len(accuracy), len(found), f"networks of {name!r}", where=where)
+            lists = pair(values[name], where=f"{where}, {name}", shares=(True, True))
+            accuracy, found = (100 * shares for shares in lists)
             counts.append(len(found))
             means[name] = accuracy.mean(), found.mean()
             axes.plot(accuracy, found, ls="", marker="o", ms=2.6, color=color, alpha=0.5)

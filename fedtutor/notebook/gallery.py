@@ -81,10 +81,10 @@ def intensities(scenario) -> tuple[Figure, pd.DataFrame]:
     return figure, table.round(2)
 
 
-def distances(scenario, *, count: int = 300, seed: int = 0) -> tuple[Figure, pd.DataFrame]:
+def distances(scenario, *, seed: int = 0) -> tuple[Figure, pd.DataFrame]:
     """Maximum mean discrepancy between domains, on test images of 8 x 8 pixels.
 
-    `count` images of each domain, halved: an entry compares one half of a domain with the other
+    300 images of each domain, halved: an entry compares one half of a domain with the other
     half of another, so the diagonal says what chance alone gives. One bandwidth for all, the
     median distance.
     """
@@ -93,7 +93,7 @@ def distances(scenario, *, count: int = 300, seed: int = 0) -> tuple[Figure, pd.
     for name in names:
         images = scenario.tests[name]
         own = generator(seed, name, "distances")
-        some = torch.randperm(len(images), generator=own)[:count]
+        some = torch.randperm(len(images), generator=own)[:300]
         small = F.adaptive_avg_pool2d(images.x[some].float() / 255, 8).flatten(1)
         halves[name] = small[: len(small) // 2], small[len(small) // 2 :]
     bandwidth = median_distance(torch.cat([first[:50] for first, _ in halves.values()]))

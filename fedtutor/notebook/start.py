@@ -95,8 +95,7 @@ class Run:
         for seed in self.seeds if seeds is None else seeds:
             key = _key(method, seed, about)
             if key not in self.results:
-                options = {"folder": kept.RESULTS, "warn": False}
-                found = kept.recorded(asked, method, seed, **options)
+                found = kept.recorded(asked, method, seed, folder=kept.RESULTS, warn=False)
                 if not compute and not found:
                     continue
                 anew = self.recipe.recompute or (asked_to and found and stale.is_stale(found))
