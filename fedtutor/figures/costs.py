@@ -77,7 +77,7 @@ def accuracy_against_bytes(
     axes.grid(axis="x", color=GRID)
     axes.set_xlabel("bytes sent in the whole run, lower is better")
     y_label(axes, ACCURACY)
-    accuracy_axis(axes, None)
+    accuracy_axis(axes)
     note = "Large marker: mean over {}; line: one standard deviation; dots: seeds."
     note = spread_note(note, [len(share) for _, share in data.values()])
     gray = f"Gray: the means of {others} other methods." if others else ""

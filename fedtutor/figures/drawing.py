@@ -171,7 +171,7 @@ def y_label(axes, text: str) -> None:
     axes.yaxis.set_label_coords(0, 1.02)
 
 
-def accuracy_axis(axes, limits) -> str:
+def accuracy_axis(axes, limits: tuple[float, float] | None = None) -> str:
     """Set the range of a percent axis; an axis that is cut gets a mark and a sentence."""
     low, high = (0, 100) if limits is None else limits
     require(0 <= low < high <= 100, f"limits {limits}", where="figures",

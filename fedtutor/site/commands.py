@@ -25,38 +25,40 @@ def register(jobs) -> None:
 
 
 def execute_all(options) -> int:
+    import nbformat
+
     from ..experiments.recipes import PROFILES
-    from .pages import write_index
+    from .pages import Site, title_of, write_index
 
     choose(options.profile, PROFILES, kind="profile", where="--profile")
-    notebooks = numbered(options.folder, options.only)
-    rows, began = [], time.monotonic()
-    for path in notebooks:
+    paths = numbered(options.folder, options.only)
+    titles = {f"{p.stem}.html": title_of(nbformat.read(p, as_version=4)) for p in paths}
+    site, rows, began = Site(options.output, titles), [], time.monotonic()
+    for path in paths:
         print(f"{path.stem} ... ", end="", flush=True)
-        row = execute(path, options)
+        row = execute(path, site, options.profile)
         rows.append(row)
         print(row["status"], flush=True)
-    write_index(options.output, rows)
+    write_index(site, rows)
     failed = sum(row["failed"] for row in rows)
     print(f"{len(rows)} notebooks, {failed} failed, {time.monotonic() - began:.0f} s; "
           f"open {shown(options.output / 'index.html')}")  # fmt: skip
     return 1 if failed else 0
 
 
-def execute(path: Path, options) -> dict:
+def execute(path: Path, site, profile: str) -> dict:
     """Run one notebook by papermill; its copy and page are written even where a cell failed."""
     import nbformat
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
     from ..papers.verdicts import verdicts_in
-    from .pages import title_of, write_page
+    from .pages import write_page
 
-    copy = options.output / "executed" / path.name
-    page = options.output / f"{path.stem}.html"
+    copy = site.folder / "executed" / path.name
     write_atomically(copy, lambda name: None)  # one clear error for a folder that is read-only
     began, problem = time.monotonic(), ""
-    changed = {} if options.profile == "quick" else {"profile": options.profile}
+    changed = {} if profile == "quick" else {"profile": profile}
     try:
         papermill.execute_notebook(
             path, copy, parameters=changed, cwd=path.parent, kernel_name="python3",
@@ -64,13 +66,12 @@ def execute(path: Path, options) -> dict:
         )  # fmt: skip
     except PapermillExecutionError as error:
         problem = f"FAILED in cell {error.exec_count}: {error.ename}: {error.evalue}"
-    executed = nbformat.read(copy, as_version=4)
-    write_page(copy, page)
-    counts = verdicts_in(executed)
+    write_page(copy, site)
+    counts = verdicts_in(nbformat.read(copy, as_version=4))
     status = f"{time.monotonic() - began:.0f} s"
     if counts:
         status += "; claims: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
-    return {"title": title_of(executed), "page": page.name, "failed": bool(problem),
+    return {"page": f"{path.stem}.html", "failed": bool(problem),
             "status": f"{status}; {problem}" if problem else status}  # fmt: skip
 
 
