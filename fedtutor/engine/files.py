@@ -9,13 +9,14 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 from filelock import FileLock
 
-from ..errors import StorageError
+from ..errors import SettingError, StorageError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,6 +31,24 @@ def shown(path: Path) -> str:
     """`path` as a reader sees it: relative to the project where it lies inside it."""
     path = Path(path).resolve()
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+def numbered(folder: Path, only: Sequence[str] = (), *, kind: str = "notebook") -> list[Path]:
+    """The notebooks `NN_name.ipynb` in `folder`, or those that `only` names by number or name.
+
+    Raises `SettingError` where one of them, or any at all, is not there.
+    """
+    names = {path: {path.stem, path.stem.partition("_")[0]}
+             for path in sorted(Path(folder).glob("[0-9][0-9]*.ipynb"))}  # fmt: skip
+    if not names:
+        raise SettingError("no notebook", where=shown(folder), do="name another --folder")
+    for wanted in only:
+        if not any(wanted in known for known in names.values()):
+            numbers = ", ".join(path.stem.partition("_")[0] for path in names)
+            raise SettingError(
+                f"no {kind} {wanted!r}", where=shown(folder), do=f"choose from {numbers}"
+            )
+    return [path for path, known in names.items() if not only or known & set(only)]
 
 
 def write_atomically(path: Path, write) -> None:

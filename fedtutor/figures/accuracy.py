@@ -1,8 +1,4 @@
-"""Figures of accuracy: over rounds, per domain, per client and test set.
-
-Accuracies come in as shares between 0 and 1 and are shown in percent. A spread is always one
-sample standard deviation over seeds.
-"""
+"""Figures of accuracy: over rounds, per domain, per client and test set."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,14 +18,13 @@ from .drawing import (
     caption,
     legend,
     looks_of,
+    row_panels,
     style,
     y_label,
 )
-from .heatmap import Cells, Words, heat
-from .inputs import mapping, numbers, require, same, sample_sd, seed_count
+from .heatmap import Heat, heat
+from .inputs import mapping, numbers, require, same, sample_sd, spread_note
 from .words import ACCURACY, display_name
-
-ONE_SEED = "One seed: the spread is not known."
 
 
 @style()
@@ -69,16 +64,15 @@ def curves(
     axes = figure.subplots()
     ends = []
     looks = looks_of(data, styles, where="curves")
+    every = max(1, points // 8)
     for i, (name, look) in enumerate(looks.items()):
         values = data[name] * (100 if share else 1)
         mean, sd = values.mean(axis=0), sample_sd(values)
         if len(values) > 1:
             axes.fill_between(x, mean - sd, mean + sd, color=look.color, lw=0,
                               alpha=0.18 if len(data) <= 6 else 0.08)  # fmt: skip
-        every = max(1, points // 8)
         axes.plot(x, mean, label=display_name(name), color=look.color, marker=look.marker,
-                  lw=2.4 if look.strong else 1.7, zorder=3 + look.strong,
-                  mfc=look.color if look.strong else "white", mew=1.4,
+                  lw=2.4 if look.strong else 1.7, zorder=3 + look.strong, mfc=look.fill, mew=1.4,
                   markevery=(i * every // len(looks), every))  # fmt: skip
         ends.append((display_name(name), mean[-1], look))
     axes.set_xscale(xscale)
@@ -88,8 +82,7 @@ def curves(
         axes.xaxis.set_minor_locator(NullLocator())
     else:
         whole = bool((x % 1 == 0).all())
-        locator = MaxNLocator(8, steps=[1, 2, 5, 10], integer=whole)
-        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10], integer=whole))
     y_label(axes, ylabel)
     cut = ""
     if share:
@@ -98,10 +91,8 @@ def curves(
         axes.set_ylim(*limits)
     elif min(values.min() for values in data.values()) >= 0:
         axes.set_ylim(bottom=0)
-    counts = [len(values) for values in data.values()]
-    lines = seed_count(counts).replace("seeds", over)
-    note = f"Line: mean over {lines}; band: one standard deviation."
-    caption(figure, f"{ONE_SEED if max(counts) == 1 else note} {cut}")
+    note = "Line: mean over {}; band: one standard deviation."
+    caption(figure, f"{spread_note(note, [len(v) for v in data.values()], over)} {cut}")
     if len(ends) <= 4:
         _end_labels(axes, x[-1], ends)
     else:
@@ -128,8 +119,7 @@ def _end_labels(axes, x_end: float, ends: list[tuple[str, float, Style]]) -> Non
         axes.plot([start, 1.015], [y_end, y_text], transform=beside, color=look.color, lw=0.8,
                   clip_on=False)  # fmt: skip
         axes.plot([1.015], [y_text], transform=beside, clip_on=False, color=look.color,
-                  marker=look.marker, mfc=look.color if look.strong else "white",
-                  mew=1.4)  # fmt: skip
+                  marker=look.marker, mfc=look.fill, mew=1.4)  # fmt: skip
         axes.text(1.032, y_text, name, transform=beside, va="center_baseline", gid="direct label")
 
 
@@ -158,19 +148,20 @@ def bars(
                 do="give every method the same domains")  # fmt: skip
     row_height = max(0.21, min(0.36, 2.2 / len(order)))
     figure = canvas(title, height=1.4 + row_height * len(order))
-    panels = figure.subplots(1, len(domains), sharex=True, sharey=True, squeeze=False)[0]
+    panels = row_panels(figure, domains, order)
     start = 100 * start if share else start
     counts, low, top = [], start, 100.0 if share and not start else start
     for axes, domain in zip(panels, domains, strict=True):
         for row, (name, look) in enumerate(looks.items()):
-            seeds = numbers(values[name][domain], 1, where=f"bars, {name}, {domain}", share=share)
-            require(seeds.min() >= 0, f"a bar of {seeds.min():g}", where=f"bars, {name}, {domain}",
+            where = f"bars, {name}, {domain}"
+            seeds = numbers(values[name][domain], 1, where=where, share=share)
+            require(seeds.min() >= 0, f"a bar of {seeds.min():g}", where=where,
                     do="give values from 0 on; `curves` and `matrix` take signs")  # fmt: skip
             seeds = seeds * (100 if share else 1)
             mean, sd = seeds.mean(), float(sample_sd(seeds))
-            fill_color = look.color if look.strong else _paler(look.color)
-            axes.barh(row, mean - start, left=start, height=0.7, color=fill_color,
-                      edgecolor=look.color, lw=1)  # fmt: skip
+            paler = tuple(0.45 * c + 0.55 for c in to_rgb(look.color))
+            axes.barh(row, mean - start, left=start, height=0.7, edgecolor=look.color, lw=1,
+                      color=look.color if look.strong else paler)  # fmt: skip
             if len(seeds) > 1:
                 axes.errorbar(mean, row, xerr=sd, color=INK, lw=1.2, capsize=2.5, zorder=3)
                 offsets = row + np.linspace(-0.18, 0.18, len(seeds))
@@ -182,9 +173,6 @@ def bars(
                           va="center_baseline")  # fmt: skip
             counts.append(len(seeds))
             low, top = min(low, mean - sd, seeds.min()), max(top, end)
-        axes.set_title(domain)
-        axes.grid(axis="x")
-        axes.grid(visible=False, axis="y")
         axes.axvline(start, color=QUIET, lw=1)
     low = max(0.0, low) if start else 0.0
     room = 1 + 0.075 * len(domains)  # for the numbers
@@ -193,17 +181,10 @@ def bars(
         panels[0].set_xticks([0, 50, 100])
     else:
         panels[0].xaxis.set_major_locator(MaxNLocator(3))
-    panels[0].set_ylim(len(order) - 0.4, -0.6)
-    panels[0].set_yticks(range(len(order)), [display_name(name) for name in order])
     figure.supxlabel(xlabel, size=LABEL)
-    note = f"Bar, number: mean over {seed_count(counts)}; "
-    note += "whisker: one standard deviation; dot: a seed."
-    caption(figure, ONE_SEED if max(counts) == 1 else note)
+    note = "Bar, number: mean over {}; whisker: one standard deviation; dot: a seed."
+    caption(figure, spread_note(note, counts))
     return figure
-
-
-def _paler(color: str) -> tuple[float, ...]:
-    return tuple(0.45 * c + 0.55 for c in to_rgb(color))
 
 
 @style()
@@ -214,43 +195,27 @@ def accuracy_matrix(
     own: Sequence[str | None] | None = None,
     *,
     title: str,
-    xlabel: str = "tested on",
-    ylabel: str = "model of",
-    decimals: int = 0,
 ) -> Figure:
     """Heat map of A[i, j], the accuracy of client i's model on test set j, in percent.
 
-    matrix: [rows, columns], or [seeds, rows, columns] (then each cell says its standard
-    deviation), or a dict from panel title to such an array, drawn side by side. `own` names each
-    row's own column (a history's `domains`): that cell is outlined.
+    matrix: [rows, columns], or [seeds, rows, columns]: then each cell says its standard deviation.
+    `own` names each row's own column (a history's `domains`): that cell is outlined.
     """
-    panels = matrix if isinstance(matrix, Mapping) else {"": matrix}
-    where = "accuracy_matrix"
-    data = {
-        name: numbers(v, 2, 3, where=f"{where} {name}".strip(), share=True)
-        for name, v in mapping(panels, where=where).items()
-    }
-    outlined = []
+    where, note, outlined = "accuracy_matrix", [], []
+    values = 100 * numbers(matrix, 2, 3, where=where, share=True)
     if own is not None:
         same(len(own), len(rows), "entries of own", where=where)
         for i, column in enumerate(own):
             if column is not None:
                 choose(column, columns, kind="own column", where=where, error=DataError)
                 outlined.append((i, list(columns).index(column)))
-    means, texts, counts = {}, {}, set()
-    for name, values in data.items():
-        mean = 100 * (values.mean(axis=0) if values.ndim == 3 else values)
-        texts[name] = np.vectorize(lambda v: f"{v:.{decimals}f}")(mean)
-        if values.ndim == 3:
-            counts.add(len(values))
-            if len(values) > 1:
-                sd = 100 * sample_sd(values)
-                texts[name] = np.vectorize(lambda t, s: f"{t} ± {s:.{decimals}f}")(texts[name], sd)
-        means[name] = mean
-    note = ["Outlined: the client's own domain."] if outlined else []
-    if counts:
-        spread = f"Mean ± one standard deviation over {seed_count(counts)}."
-        note.append(ONE_SEED if max(counts) == 1 else spread)
-    cells = Cells(means, list(map(str, rows)), list(map(str, columns)), texts, outlined)
-    words = Words(title, xlabel, ylabel, ACCURACY, " ".join(note))
-    return heat(cells, words, ("cividis", 0, 100), square=False, where=where)
+    if outlined:
+        note.append("Outlined: the client's own domain.")
+    mean = values.mean(axis=0) if values.ndim == 3 else values
+    texts = np.vectorize("{:.0f}".format)(mean)
+    if values.ndim == 3:
+        note.append(spread_note("Mean ± one standard deviation over {}.", [len(values)]))
+        if len(values) > 1:
+            texts = np.vectorize("{} ± {:.0f}".format)(texts, sample_sd(values))
+    return heat(Heat({"": mean}, rows, columns, title, "tested on", "model of", ACCURACY,
+                     ("cividis", 0, 100), {"": texts}, outlined, " ".join(note)))  # fmt: skip

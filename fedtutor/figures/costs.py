@@ -6,7 +6,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from .accuracy import ONE_SEED
 from .drawing import (
     GRID,
     HALO,
@@ -20,7 +19,7 @@ from .drawing import (
     style,
     y_label,
 )
-from .inputs import mapping, numbers, require, same, sample_sd, seed_count
+from .inputs import mapping, pair, require, sample_sd, spread_note
 from .words import ACCURACY, display_name, human_bytes
 
 
@@ -29,8 +28,6 @@ def accuracy_against_bytes(
     values: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     *,
     title: str,
-    xlabel: str = "bytes sent in the whole run, lower is better",
-    limits: tuple[float, float] | None = None,
     named: Collection[str] | None = None,
 ) -> Figure:
     """What accuracy costs: one point per method, a small dot per seed, logarithmic bytes.
@@ -39,12 +36,8 @@ def accuracy_against_bytes(
     the axis proper, above "nothing". With `named`, all other methods are gray points without name.
     """
     data, where = {}, "accuracy_against_bytes"
-    for name, pair in mapping(values, where=where).items():
-        require(isinstance(pair, Sequence) and len(pair) == 2, f"{name!r} has no pair",
-                where=where, do="give (bytes, accuracy)")  # fmt: skip
-        sent = numbers(pair[0], 1, where=f"{where}, {name}")
-        share = numbers(pair[1], 1, where=f"{where}, {name}", share=True)
-        same(len(share), len(sent), f"accuracies of {name!r}", where=where)
+    for name, lists in mapping(values, where=where).items():
+        sent, share = pair(lists, where=f"{where}, {name}", shares=(False, True))
         require(sent.min() >= 0, f"{sent.min():g} bytes", where=f"{where}, {name}",
                 do="count from 0")  # fmt: skip
         data[name] = (sent, 100 * share)
@@ -70,8 +63,7 @@ def accuracy_against_bytes(
             axes.plot(sent, share, ls="", marker="o", ms=3.2, color=look.color, alpha=0.6)
             axes.errorbar(middle, mean, yerr=sample_sd(share), color=look.color, lw=1.2)
         axes.plot(middle, mean, ls="", marker=look.marker, ms=9, mew=1.6, color=look.color,
-                  mfc=look.color if look.strong else "white", label=display_name(name),
-                  zorder=4 + look.strong)  # fmt: skip
+                  mfc=look.fill, label=display_name(name), zorder=4 + look.strong)  # fmt: skip
         points.append((display_name(name), middle, mean))
     axes.set_xscale("log")
     span = high / low
@@ -83,14 +75,13 @@ def accuracy_against_bytes(
     if silent:
         axes.axvline((nothing * low) ** 0.5, color=QUIET, lw=1, ls=(0, (2, 3)))
     axes.grid(axis="x", color=GRID)
-    axes.set_xlabel(xlabel)
+    axes.set_xlabel("bytes sent in the whole run, lower is better")
     y_label(axes, ACCURACY)
-    cut = accuracy_axis(axes, limits)
-    counts = [len(share) for _, share in data.values()]
-    note = f"Large marker: mean over {seed_count(counts)}; "
-    note += "line: one standard deviation; dots: seeds."
+    accuracy_axis(axes)
+    note = "Large marker: mean over {}; line: one standard deviation; dots: seeds."
+    note = spread_note(note, [len(share) for _, share in data.values()])
     gray = f"Gray: the means of {others} other methods." if others else ""
-    caption(figure, " ".join(filter(None, [ONE_SEED if max(counts) == 1 else note, gray, cut])))
+    caption(figure, " ".join(filter(None, [note, gray])))
     if not _point_labels(axes, points):
         legend(figure, axes)
     return figure

@@ -5,7 +5,6 @@ Nothing here touches matplotlib's global settings.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ..errors import SettingError
 from .inputs import require
+from .words import display_name
 
 # ------------------------------------------------------------------------------ colors, markers
 
@@ -37,6 +37,10 @@ class Style(NamedTuple):
     color: str
     marker: str
     strong: bool = False
+
+    @property
+    def fill(self) -> str:
+        return self.color if self.strong else "white"
 
 
 METHOD_STYLE = {  # the order of every legend, table and bar chart
@@ -113,11 +117,9 @@ RC = {
 }  # fmt: skip
 
 
-@contextmanager
 def style():
     """The suite's plotting style inside a `with` block (or as a decorator), and only there."""
-    with context(RC, after_reset=True):
-        yield
+    return context(RC, after_reset=True)
 
 
 def canvas(title: str, *, height: float = HEIGHT, layout: str = "constrained") -> Figure:
@@ -169,7 +171,7 @@ def y_label(axes, text: str) -> None:
     axes.yaxis.set_label_coords(0, 1.02)
 
 
-def accuracy_axis(axes, limits) -> str:
+def accuracy_axis(axes, limits: tuple[float, float] | None = None) -> str:
     """Set the range of a percent axis; an axis that is cut gets a mark and a sentence."""
     low, high = (0, 100) if limits is None else limits
     require(0 <= low < high <= 100, f"limits {limits}", where="figures",
@@ -184,8 +186,22 @@ def accuracy_axis(axes, limits) -> str:
     return f"The accuracy axis starts at {low:g} %."
 
 
-def legend(figure: Figure, axes) -> None:
-    """The names of all series, right of the axes."""
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center", ncols=1 + (len(labels) > 14),
-                  handlelength=1.8, labelspacing=0.35)  # fmt: skip
+def legend(figure: Figure, *panels) -> None:
+    """The names of all series in all panels, right of them."""
+    named = {}
+    for axes in panels:
+        named |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
+    figure.legend(named.values(), named.keys(), loc="outside right center", handlelength=1.8,
+                  ncols=1 + (len(named) > 14), labelspacing=0.35)  # fmt: skip
+
+
+def row_panels(figure: Figure, titles: Sequence[str], names: Sequence[str]):
+    """Panels side by side, one per title, with a row per method named at the left."""
+    panels = figure.subplots(1, len(titles), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, title in zip(panels, titles, strict=True):
+        axes.set_title(title)
+        axes.grid(axis="x")
+        axes.grid(visible=False, axis="y")
+    panels[0].set_ylim(len(names) - 0.4, -0.6)
+    panels[0].set_yticks(range(len(names)), [display_name(name) for name in names])
+    return panels

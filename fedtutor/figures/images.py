@@ -17,8 +17,6 @@ def tsne_panels(
     groups: Sequence[str] | None = None,
     *,
     title: str,
-    seed: int = 0,
-    perplexity: float = 30,
     class_names: Sequence[str] | None = None,
 ) -> Figure:
     """One t-SNE map per panel: the same images, seen by different models.
@@ -26,16 +24,18 @@ def tsne_panels(
     features: panel title -> [n, d]; labels: [n]; groups: [n] names of clients or domains, which
     become markers. Positions in two panels can't be compared.
     """
-    labels = _labels(labels, class_names, where="tsne_panels")
-    if groups is not None:
-        groups = np.asarray(groups, dtype=str)
-        same(len(groups), len(labels), "groups", where="tsne_panels")
-    panels = {}
-    for name, values in mapping(features, where="tsne_panels").items():
-        points = embed(values, seed=seed, perplexity=perplexity)
-        same(len(labels), len(points), f"labels of {name!r}", where="tsne_panels")
-        panels[name] = points
-    return _maps(panels, labels, class_names, groups, title=title)
+    where = "tsne_panels"
+    labels = numbers(labels, 1, where=f"{where}, labels").astype(int)
+    names = range(labels.max() + 1) if class_names is None else class_names
+    require(labels.min() >= 0 and labels.max() < len(names),
+            f"labels {labels.min()} to {labels.max()}", where=where,
+            do="give class indices from 0, each with a name")  # fmt: skip
+    groups = np.full(len(labels), "") if groups is None else np.asarray(groups, dtype=str)
+    same(len(groups), len(labels), "groups", where=where)
+    panels = {name: embed(v, seed=0) for name, v in mapping(features, where=where).items()}
+    for name, points in panels.items():
+        same(len(labels), len(points), f"labels of {name!r}", where=where)
+    return _maps(panels, labels, list(map(str, names)), groups, title=title)
 
 
 def embed(features, *, seed: int, perplexity: float = 30) -> np.ndarray:
@@ -52,19 +52,11 @@ def embed(features, *, seed: int, perplexity: float = 30) -> np.ndarray:
         return TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(features)
 
 
-def _labels(labels, class_names, *, where: str) -> np.ndarray:
-    labels = numbers(labels, 1, where=f"{where}, labels").astype(int)
-    top = np.inf if class_names is None else len(class_names)
-    require(labels.min() >= 0 and labels.max() < top, f"labels {labels.min()} to {labels.max()}",
-            where=where, do="give class indices from 0, each with a name")  # fmt: skip
-    return labels
-
-
-def _maps(panels, labels, class_names, groups, *, title: str) -> Figure:
+def _maps(panels, labels, names, groups, *, title: str) -> Figure:
     """Panels of points; colors are classes, markers are groups."""
-    groups = np.full(len(labels), "") if groups is None else groups
     kinds = dict(zip(dict.fromkeys(groups.tolist()), "o^sDvPX*" * len(groups), strict=False))
-    names = [str(c) for c in range(labels.max() + 1)] if class_names is None else class_names
+    classes, (lead, *_) = np.unique(labels), kinds
+    colors = {label: CLASS_COLORS[label % len(CLASS_COLORS)] for label in classes}
     per_line, centers = min(len(panels), 4), []
     lines = -(-len(panels) // per_line)
     figure = canvas(title, height=max(HEIGHT, 0.9 + lines * (0.25 + 7.3 / max(per_line, 3))))
@@ -72,41 +64,33 @@ def _maps(panels, labels, class_names, groups, *, title: str) -> Figure:
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
     for axes, (name, points) in zip(grid.flat, panels.items(), strict=False):
-        for label in np.unique(labels):
+        for label, color in colors.items():
             for group, marker in kinds.items():
                 axes.scatter(*points[(labels == label) & (groups == group)].T, s=14,
-                             marker=marker, color=_class_color(label), lw=0,
-                             alpha=0.8)  # fmt: skip
-            lead = (labels == label) & (groups == next(iter(kinds)))  # where a name goes
-            mine = points[lead if lead.any() else labels == label]
+                             marker=marker, color=color, lw=0, alpha=0.8)  # fmt: skip
+            first = (labels == label) & (groups == lead)  # where a name goes
+            mine = points[first if first.any() else labels == label]
             distance = np.linalg.norm(mine[:, None] - mine[None], axis=-1).sum(axis=0)
             centers.append((axes, names[label], mine[distance.argmin()]))
-        axes.set_title(name)
         axes.grid(visible=False)
-        axes.set_xticks([])
-        axes.set_yticks([])
+        axes.set(title=name, xticks=[], yticks=[], facecolor="#F7F7F7")
         axes.set_aspect("equal", adjustable="datalim")
-        axes.set_facecolor("#F7F7F7")
         axes.set_xlabel("direction 1 (no unit)", color=QUIET)
         axes.set_ylabel("direction 2 (no unit)", color=QUIET)
         axes.label_outer()
-    shown = [k for k in np.unique(labels) if len(np.unique(labels)) <= 20]
-    key = [(names[k], "o", _class_color(k)) for k in shown]
+    few = len(classes) <= 20
+    key = [(names[k], "o", color) for k, color in colors.items() if few]
     if len(kinds) > 1:
         key += [("", "", "none")] + [(group, marker, QUIET) for group, marker in kinds.items()]
     if key:
         dots = [Line2D([], [], ls="", marker=marker, color=color) for _, marker, color in key]
-        figure.legend(dots, [name for name, _, _ in key], title="class" if shown else "",
+        figure.legend(dots, [name for name, _, _ in key], title="class" if few else "",
                       loc="outside right center", handlelength=1, handletextpad=0.3,
                       labelspacing=0.4)  # fmt: skip
     caption(figure, "Colors: classes, named where there is room. Each panel is a map of its own: "
             "compare the grouping, not the places.")  # fmt: skip
     _center_names(figure, centers)
     return figure
-
-
-def _class_color(label: int) -> str:
-    return CLASS_COLORS[label % len(CLASS_COLORS)]
 
 
 def _center_names(figure: Figure, centers: list) -> None:
@@ -134,7 +118,7 @@ def contact_sheet(
     """
     images = {}
     for name, values in mapping(rows, where="contact_sheet").items():
-        values = values.detach().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
+        values = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
         fits = values.dtype == np.uint8 and values.ndim == 4 and values.size > 0
         require(fits and values.shape[1] in (1, 3) and len(values) <= 20,
                 f"{values.dtype} images of shape {list(values.shape)}",
@@ -168,8 +152,6 @@ def class_histogram(
     *,
     title: str,
     class_names: Sequence[str] | None = None,
-    xlabel: str = "class",
-    ylabel: str = "client",
 ) -> Figure:
     """Label skew at a glance: the area of a bubble is the number of images of a class.
 
@@ -184,8 +166,7 @@ def class_histogram(
         same(len(values), classes, f"classes of {name!r}", where=where)
         require(values.min() >= 0 and not (values % 1).any(), f"counts of {name!r}",
                 where=where, do="give whole numbers from 0")  # fmt: skip
-    if class_names is None:
-        class_names = [str(c) for c in range(classes)]
+    class_names = range(classes) if class_names is None else class_names
     same(len(class_names), classes, "class names", where=where)
     table = np.stack(list(data.values()))
     written = classes <= 12 and len(data) <= 12
@@ -204,8 +185,7 @@ def class_histogram(
     step_x, step_y = -(-classes // 26), -(-len(data) // 40)
     axes.set_xticks(range(0, classes, step_x), list(class_names)[::step_x])
     axes.set_yticks(range(0, len(data), step_y), list(data)[::step_y])
-    axes.set_xlabel(xlabel)
-    axes.set_ylabel(ylabel)
+    axes.set(xlabel="class", ylabel="client")
     axes.grid(axis="both")
     totals = axes.secondary_yaxis("right")
     totals.set_yticks(range(0, len(data), step_y),

@@ -1,6 +1,6 @@
 """Input of a figure, checked: each helper returns what can be drawn or raises one clear error."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -31,6 +31,15 @@ def numbers(values, *dims: int, where: str, share: bool = False) -> np.ndarray:
     return array
 
 
+def pair(values, *, where: str, shares: tuple[bool, bool]) -> list[np.ndarray]:
+    """Two lists of equal length as arrays; `shares` says which of them hold shares."""
+    two = isinstance(values, Sequence | np.ndarray) and len(values) == 2
+    require(two, "no pair", where=where, do="give two lists")
+    arrays = [numbers(v, 1, where=where, share=s) for v, s in zip(values, shares, strict=True)]
+    same(len(arrays[0]), len(arrays[1]), "numbers in the two lists", where=where)
+    return arrays
+
+
 def mapping(values, *, where: str) -> dict:
     """`values` as a dict with at least one entry."""
     require(isinstance(values, Mapping) and values, f"a {type(values).__name__} without names",
@@ -49,7 +58,9 @@ def sample_sd(values: np.ndarray) -> np.ndarray:
     return values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1:])
 
 
-def seed_count(counts) -> str:
-    """How many seeds are behind a figure, in words: `3 seeds` or `2 to 5 seeds`."""
+def spread_note(note: str, counts, over: str = "seeds") -> str:
+    """`note` with `3 seeds` or `2 to 5 seeds` in place of {}; for one seed, that none is known."""
     low, high = min(counts), max(counts)
-    return f"{low} seeds" if low == high else f"{low} to {high} seeds"
+    if high == 1:
+        return f"One {over.removesuffix('s')}: the spread is not known."
+    return note.format(f"{low} {over}" if low == high else f"{low} to {high} {over}")

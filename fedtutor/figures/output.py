@@ -48,8 +48,7 @@ def show(
         {"image/png": png, "text/plain": fill(words, 96)},
         {"image/png": {"alt": alt, "width": width}},
     )
-    folded = _folded(words) if table is None else _table_bundle(table, words, recorded=recorded)
-    _display(folded, {})
+    _display(_folded(words, table, recorded=recorded), {})
 
 
 def to_png(figure: Figure, *, footer: str | None = None) -> bytes:
@@ -87,13 +86,11 @@ def _checked_description(text: str) -> str:
     return words
 
 
-def _folded(words: str) -> dict[str, str]:
+def _folded(words: str, table, *, recorded: bool) -> dict[str, str]:
     text = html.escape(words)
-    page = f"<details><summary>Description of the figure</summary>\n<p>{text}</p>\n</details>"
-    return {"text/html": page, "text/plain": "(the same description, folded below the figure)"}
-
-
-def _table_bundle(table, words: str, *, recorded: bool) -> dict[str, str]:
+    if table is None:
+        page = f"<details><summary>Description of the figure</summary>\n<p>{text}</p>\n</details>"
+        return {"text/html": page, "text/plain": "(the same description, folded below the figure)"}
     require(hasattr(table, "to_html") and len(table), f"a {type(table).__name__}",
             where="show, table", do="give a DataFrame with at least one row")  # fmt: skip
     names = [" / ".join(map(str, c)) if isinstance(c, tuple) else str(c) for c in table.columns]
@@ -106,7 +103,7 @@ def _table_bundle(table, words: str, *, recorded: bool) -> dict[str, str]:
     page = (
         f'<details class="{"recorded" if recorded else "measured"}">'
         f"<summary>Description of the figure and the table behind it</summary>\n"
-        f"<p>{html.escape(words)}</p>\n{body}\n</details>"
+        f"<p>{text}</p>\n{body}\n</details>"
     )
     plain = f"Table behind the figure: {count}, columns {', '.join(names)}."
     return {"text/html": page, "text/plain": fill(plain, 96)}

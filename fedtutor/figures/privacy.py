@@ -7,20 +7,20 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from .drawing import GRAY, GRID, QUIET, canvas, caption, in_order, legend, style, y_label
-from .inputs import mapping, numbers, require, same, sample_sd, seed_count
+from .inputs import mapping, numbers, pair, require, same, sample_sd, spread_note
 
-TICKS = (0.001, 0.01, 0.1, 1.0)
+LEAST, TICKS = 0.003, (0.01, 0.1, 1.0)  # where the axes begin, what they name
 
 
 @style()
 def roc(
     panels: Mapping[str, Mapping[str, Sequence]], rates: Sequence[float], *, title: str,
-    least: float = 0.003, over: str = "attacked networks",
+    over: str = "attacked networks",
 ) -> Figure:  # fmt: skip
     """ROC curves, both axes logarithmic: what matters is few false alarms, on the left.
 
     panels: panel title -> name of an attack -> true positive rates [attacks, rates]; rates: false
-    positive rates [rates], rising, above 0. Curves begin at the rate `least`; the diagonal is
+    positive rates [rates], rising, above 0. Curves begin at the rate `LEAST`; the diagonal is
     chance. Names have one color in all panels.
     """
     panels = {name: mapping(lines, where=f"roc, {name}")
@@ -29,48 +29,35 @@ def roc(
     require(rates.min() > 0 and (np.diff(rates) > 0).all(), "rates that do not rise from above 0",
             where="roc", do="give rising false positive rates above 0")  # fmt: skip
     looks = in_order(list(dict.fromkeys(n for lines in panels.values() for n in lines)))
-    shown = rates >= least
+    shown = rates >= LEAST
     figure = canvas(title, height=3.9)
     grid = figure.subplots(1, len(panels), squeeze=False, sharex=True, sharey=True)[0]
     counts = []
     for axes, (panel, lines) in zip(grid, panels.items(), strict=True):
-        axes.plot(TICKS, TICKS, color=GRAY, lw=1, ls=(0, (4, 3)), label="chance", zorder=1)
+        axes.axline((LEAST, LEAST), (1, 1), color=GRAY, lw=1, ls=(0, (4, 3)), label="chance",
+                    zorder=1)  # fmt: skip
         for name, values in lines.items():
             tpr = numbers(values, 2, where=f"roc, {name}", share=True)
             same(tpr.shape[1], len(rates), f"rates of {name!r}", where="roc")
             mean, sd = tpr.mean(axis=0)[shown], sample_sd(tpr)[shown]
-            floor, look = least / 2, looks[name]
-            axes.fill_between(rates[shown], np.maximum(mean - sd, floor), mean + sd,
+            look = looks[name]
+            axes.fill_between(rates[shown], np.maximum(mean - sd, LEAST / 2), mean + sd,
                               color=look.color, alpha=0.15, lw=0)  # fmt: skip
-            axes.plot(rates[shown], np.maximum(mean, floor), color=look.color, lw=2, label=name,
-                      marker=look.marker, markevery=4, ms=5)  # fmt: skip
+            axes.plot(rates[shown], np.maximum(mean, LEAST / 2), color=look.color, lw=2,
+                      label=name, marker=look.marker, markevery=4, ms=5)  # fmt: skip
             counts.append(len(tpr))
-        axes.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.05))
+        axes.set(xscale="log", yscale="log", xlim=(LEAST, 1), ylim=(LEAST, 1.05))
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_locator(NullLocator())
             axis.set_minor_locator(NullLocator())
-        ticks = [t for t in TICKS if t >= least]
-        axes.set_xticks(ticks, [f"{100 * t:g} %" for t in ticks])
-        axes.set_yticks(ticks, [f"{100 * t:g} %" for t in ticks])
+            axis.set_ticks(TICKS, [f"{100 * t:g} %" for t in TICKS])
         axes.grid(axis="both", color=GRID)
         axes.set_title(panel, pad=20)
         axes.set_xlabel("others accused")
     y_label(grid[0], "members found")
-    count = seed_count(counts).replace("seeds", over)
-    caption(figure, f"Line: mean over {count}; band: one standard deviation.")
-    _shared_legend(figure, grid)
+    note = "Line: mean over {}; band: one standard deviation."
+    caption(figure, spread_note(note, counts, over))
+    legend(figure, *grid)
     return figure
-
-
-def _shared_legend(figure: Figure, grid) -> None:
-    """One legend with the names of all panels."""
-    if len(grid) == 1:
-        legend(figure, grid[0])
-        return
-    named = {}
-    for axes in grid:
-        named |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
-    figure.legend(named.values(), named.keys(), loc="outside right center", handlelength=1.8)
 
 
 @style()
@@ -101,11 +88,8 @@ def against_accuracy(
         means = {}
         for name, look in in_order(names).items():
             color = colors[family.get(name, name)].color
-            require(len(values[name]) == 2, f"{name!r} has no pair", where=where,
-                    do="give two lists")  # fmt: skip
-            accuracy, found = (100 * numbers(v, 1, where=f"{where}, {name}", share=True)
-                               for v in values[name])  # fmt: skip
-            same(len(accuracy), len(found), f"networks of {name!r}", where=where)
+            lists = pair(values[name], where=f"{where}, {name}", shares=(True, True))
+            accuracy, found = (100 * shares for shares in lists)
             counts.append(len(found))
             means[name] = accuracy.mean(), found.mean()
             axes.plot(accuracy, found, ls="", marker="o", ms=2.6, color=color, alpha=0.5)
@@ -121,7 +105,7 @@ def against_accuracy(
         axes.yaxis.label.set_color(QUIET)
     grid[0].set_xlim(0, 100)
     grid[-1].set_xlabel("accuracy on images it never saw (%), higher is better")
-    note = f"Marker: mean over {seed_count(counts)}".replace("seeds", "attacked networks")
-    caption(figure, f"{note}; lines: one standard deviation; dots: networks.")
-    _shared_legend(figure, grid)
+    note = "Marker: mean over {}; lines: one standard deviation; dots: networks."
+    caption(figure, spread_note(note, counts, "attacked networks"))
+    legend(figure, *grid)
     return figure

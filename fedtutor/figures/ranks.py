@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from .drawing import INK, canvas, caption, method_style, style
+from .drawing import INK, canvas, caption, method_style, row_panels, style
 from .inputs import mapping, require
-from .words import display_name
 
 
 @style()
@@ -22,26 +21,15 @@ def ranks(panels: Mapping[str, Mapping[str, tuple]], *, title: str) -> Figure:
     order = list(dict.fromkeys(name for rows in panels.values() for name in rows))
     require(len(order) > 1, f"{len(order)} methods", where="ranks", do="give two or more")
     figure = canvas(title, height=1.35 + 0.2 * len(order))
-    for axes, (question, rows) in zip(
-        figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0],
-        panels.items(), strict=True,
-    ):  # fmt: skip
-        for row, name in enumerate(order):
-            if name not in rows:
-                continue
-            first, last, seeds = rows[name]
-            look = method_style(name)
-            axes.plot([first - 0.3, last + 0.3], [row, row], lw=7, alpha=0.45, color=look.color,
-                      solid_capstyle="butt")  # fmt: skip
+    for axes, rows in zip(row_panels(figure, list(panels), order), panels.values(), strict=True):
+        for name, (first, last, seeds) in rows.items():
+            row = order.index(name)
+            axes.plot([first - 0.3, last + 0.3], [row, row], lw=7, alpha=0.45,
+                      color=method_style(name).color, solid_capstyle="butt")  # fmt: skip
             axes.plot(seeds, [row] * len(seeds), ls="", marker="o", ms=3.2, mfc="white", mec=INK,
                       mew=0.8, gid="seeds")  # fmt: skip
-        axes.set_title(question)
-        axes.grid(axis="x")
-        axes.grid(visible=False, axis="y")
         axes.set_xlabel("rank, 1 is best")
     axes.set_xlim(0.2, len(order) + 0.8)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=3))
-    axes.set_ylim(len(order) - 0.4, -0.6)
-    axes.set_yticks(range(len(order)), [display_name(name) for name in order])
     caption(figure, "Bar: the ranks that the paired seeds leave open; dot: the rank in one seed.")
     return figure

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .inputs import numbers, require, same, sample_sd
+from .inputs import pair, require, sample_sd
 
 DISPLAY = {
     "solo": "local only (solo)", "central": "centralized", "fedavg": "FedAvg",
@@ -25,10 +25,9 @@ def display_name(method: str) -> str:
     return DISPLAY.get(method, str(method))
 
 
-def percent(share: float, sd: float | None = None, *, decimals: int = 0) -> str:
-    """A share between 0 and 1 in words: `87 %`, or with its spread `87 ± 2 %`."""
-    spread = "" if sd is None else f" ± {100 * sd:.{decimals}f}"
-    return f"{100 * share:.{decimals}f}{spread} %"
+def percent(share: float) -> str:
+    """A share between 0 and 1 in words: `87 %`."""
+    return f"{100 * share:.0f} %"
 
 
 def human_bytes(n: float) -> str:
@@ -59,9 +58,8 @@ def finding(
     It starts with a capital letter; inside it, names stay as they are.
     `words` are for a positive and a negative difference, `scale` turns it into `unit`.
     """
-    first = numbers(values, 1, where="finding")
-    second = numbers(other_values, 1, where="finding")
-    same(len(first), len(second), f"seeds of {method!r} and {other!r}", where="finding")
+    where_both = f"finding, {method} and {other}"
+    first, second = pair((values, other_values), where=where_both, shares=(False, False))
     difference = scale * (first - second)
     mean, sd = difference.mean(), sample_sd(difference)
     a, b = (IN_A_SENTENCE.get(name, name) for name in (method, other))

@@ -22,7 +22,7 @@ from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
-from ..engine.files import shown, write_atomically
+from ..engine.files import numbered, shown, write_atomically
 from ..errors import SettingError, StorageError
 
 EXERCISES, SUMMARY = "## Exercises", "## Summary"
@@ -118,7 +118,7 @@ def generate(folder: Path, only: Sequence[str] = ()) -> list[Path]:
     import nbformat
 
     changed = []
-    for path in _solutions(Path(folder), only):
+    for path in numbered(Path(folder) / "solutions", only, kind="solutions for"):
         target = Path(folder) / path.name
         notebook = _read(target)
         cells = stubs(_read(path), where=shown(path))
@@ -135,7 +135,8 @@ def parts(notebook, *, where: str = "notebook") -> tuple[list, list, list]:
     is neither that section nor a summary before which it would stand.
     """
     chunks = [(cell, text) for cell in notebook.cells for text in _sections(cell)]
-    headings = [_heading(cell, text) for cell, text in chunks]
+    headings = [text.partition("\n")[0].strip() if cell.cell_type == "markdown"
+                and text.startswith("## ") else None for cell, text in chunks]  # fmt: skip
     if EXERCISES in headings:
         first = headings.index(EXERCISES)
         last = next((i for i in range(first + 1, len(chunks)) if headings[i]), len(chunks))
@@ -173,11 +174,6 @@ def _sections(cell) -> list[str]:
     return texts
 
 
-def _heading(cell, text: str) -> str | None:
-    line = text.partition("\n")[0].strip()
-    return line if cell.cell_type == "markdown" and line.startswith("## ") else None
-
-
 def _cut(source: str, *, where: str) -> str:
     """`source` with a stub in place of every solution."""
     lines, inside, cuts = [], False, 0
@@ -206,20 +202,6 @@ def _cut(source: str, *, where: str) -> str:
 
 def _content(cells: Sequence) -> list[tuple]:
     return [(c.cell_type, c.source, sorted(c.metadata.get("tags", []))) for c in cells]
-
-
-def _solutions(folder: Path, only: Sequence[str] = ()) -> list[Path]:
-    paths = sorted((folder / "solutions").glob("[0-9][0-9]*.ipynb"))
-    names = {path: {path.stem, path.stem.partition("_")[0]} for path in paths}
-    for wanted in only:
-        if not any(wanted in known for known in names.values()):
-            raise SettingError(
-                f"no solutions for {wanted!r}", where=shown(folder / "solutions"),
-                do=f"choose from {', '.join(path.stem for path in paths) or '(none are there)'}",
-            )  # fmt: skip
-    if not folder.is_dir():
-        raise SettingError("no notebook", where=shown(folder), do="name another --folder")
-    return [path for path in paths if not only or names[path] & set(only)]
 
 
 def _read(path: Path):

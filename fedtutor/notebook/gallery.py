@@ -6,6 +6,8 @@ Each function returns the figure and the numbers behind it. FedLGD shows its dat
 12 to 14: images; 18 to 20: how often each intensity occurs in red, green and blue).
 """
 
+from itertools import zip_longest
+
 import numpy as np
 import pandas as pd
 import torch
@@ -17,18 +19,18 @@ from ..figures.drawing import BLUE, GREEN, VERMILION, canvas, caption, style
 from ..measures import median_distance, mmd
 from ..randomness import generator
 
-ROWS = 12  # domains or clients that one figure shows at most
+ROWS, COLUMNS = 12, 10  # domains and images that one figure shows at most
 
 
-def sheet(scenario, *, columns: int = 10, seed: int = 0) -> tuple[Figure, pd.DataFrame]:
+def sheet(scenario) -> tuple[Figure, pd.DataFrame]:
     """Private images of each domain, one per class while they last, and public ones below."""
     rows, sizes = {}, {}
     for domain, images in _domains(scenario).items():
-        rows[domain] = _one_per_class(images, columns, generator(seed, domain, "sheet"))
+        rows[domain] = _one_per_class(images, COLUMNS, generator(0, domain, "sheet"))
         sizes[domain] = len(images)
     if scenario.public is not None:
-        own = generator(seed, "public", "sheet")
-        some = torch.randperm(len(scenario.public), generator=own)[:columns]
+        own = generator(0, "public", "sheet")
+        some = torch.randperm(len(scenario.public), generator=own)[:COLUMNS]
         rows["public"], sizes["public"] = scenario.public.x[some], len(scenario.public)
     left = len(scenario.tests) - len(rows) + (scenario.public is not None)
     title = f"{scenario.name}: what the clients see" + (f" ({left} domains more)" if left else "")
@@ -56,24 +58,21 @@ def intensities(scenario) -> tuple[Figure, pd.DataFrame]:
         for channel in range(images.x.shape[1]):
             found = torch.bincount(images.x[:, channel].flatten().long() // 16, minlength=16)
             shares[domain, channel] = (found / found.sum()).numpy()
-    domains = list(dict.fromkeys(domain for domain, _ in shares))
     mean = {d: float(images.x.float().mean()) for d, images in _domains(scenario).items()}
     dark, bright = min(mean, key=mean.get), max(mean, key=mean.get)
     title = (f"{scenario.name}: mean intensity is {mean[dark]:.0f} of 255 in {dark} and "
              f"{mean[bright]:.0f} in {bright}") if dark != bright else (
              f"{scenario.name}: mean intensity is {mean[dark]:.0f} of 255")  # fmt: skip
-    columns = min(4, len(domains))
-    figure = canvas(title, height=1.2 + 1.5 * -(-len(domains) // columns))
-    grid = figure.subplots(-(-len(domains) // columns), columns, squeeze=False, sharex=True)
-    colors = (VERMILION, GREEN, BLUE)
-    for axes, domain in zip(grid.flat, domains, strict=False):
-        channels = [c for d, c in shares if d == domain]
-        for c in channels:
-            axes.stairs(100 * shares[domain, c], np.arange(0, 257, 16), color=colors[c], lw=1.2)
-        axes.set_title(domain, size=9, loc="left")
-        axes.set(xlim=(0, 256), ylim=(0, None), xticks=(0, 128, 255))
-    for axes in grid.flat[len(domains):]:  # fmt: skip
-        axes.set_visible(False)
+    columns = min(4, len(mean))
+    lines = -(-len(mean) // columns)
+    figure = canvas(title, height=1.2 + 1.5 * lines)
+    grid = figure.subplots(lines, columns, squeeze=False, sharex=True)
+    for axes, domain in zip_longest(grid.flat, mean):
+        for c, color in enumerate((VERMILION, GREEN, BLUE)):
+            if (domain, c) in shares:
+                axes.stairs(100 * shares[domain, c], np.arange(0, 257, 16), color=color, lw=1.2)
+        axes.set_title(domain or "", size=9, loc="left")
+        axes.set(xlim=(0, 256), ylim=(0, None), xticks=(0, 128, 255), visible=domain is not None)
     figure.supxlabel("intensity", size=9)
     grid[0, 0].set_ylabel("pixels (%)")
     caption(figure, "Red, green and blue lines: the three channels; gray images have them equal.")
@@ -82,10 +81,10 @@ def intensities(scenario) -> tuple[Figure, pd.DataFrame]:
     return figure, table.round(2)
 
 
-def distances(scenario, *, count: int = 300, seed: int = 0) -> tuple[Figure, pd.DataFrame]:
+def distances(scenario, *, seed: int = 0) -> tuple[Figure, pd.DataFrame]:
     """Maximum mean discrepancy between domains, on test images of 8 x 8 pixels.
 
-    `count` images of each domain, halved: an entry compares one half of a domain with the other
+    300 images of each domain, halved: an entry compares one half of a domain with the other
     half of another, so the diagonal says what chance alone gives. One bandwidth for all, the
     median distance.
     """
@@ -94,7 +93,7 @@ def distances(scenario, *, count: int = 300, seed: int = 0) -> tuple[Figure, pd.
     for name in names:
         images = scenario.tests[name]
         own = generator(seed, name, "distances")
-        some = torch.randperm(len(images), generator=own)[:count]
+        some = torch.randperm(len(images), generator=own)[:300]
         small = F.adaptive_avg_pool2d(images.x[some].float() / 255, 8).flatten(1)
         halves[name] = small[: len(small) // 2], small[len(small) // 2 :]
     bandwidth = median_distance(torch.cat([first[:50] for first, _ in halves.values()]))

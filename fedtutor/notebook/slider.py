@@ -23,17 +23,16 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def slider(
-    draw: Callable, *, name: str, values: Sequence, description: str | Callable,
-    start=None, table: Callable | None = None, show: Callable = figures.show,
-    live: bool | None = None,
+    draw: Callable, *, name: str, values: Sequence, description: str, start=None,
+    show: Callable = figures.show, live: bool | None = None,
 ) -> None:  # fmt: skip
     """Show `draw(start)`; where a reader sits before it, with a slider over `values`.
 
     draw: value -> a matplotlib Figure, whose title says the value. It is called for the start
     value and whenever the slider stops, so what takes long is computed before, once per value.
     name: what the slider says beside it. start: one of `values`, by default the first.
-    description: of the figure, as in `figures.show`; one text for all values, or value -> text.
-    table: value -> DataFrame behind the figure. show: `figures.show`, or a notebook's `run.show`.
+    description: of the figure, as in `figures.show`; one text for all values.
+    show: `figures.show`, or a notebook's `run.show`.
     live: True or False to decide what `is_live` else finds out.
     Raises `SettingError` for a start that is none of the values, and for fewer than two values.
     """
@@ -47,16 +46,31 @@ def slider(
     if start not in values:
         _refuse(f"start = {start!r}", do=f"choose one of: {', '.join(labels)}")
 
-    def put(value, figure=None) -> None:
-        text = description(value) if callable(description) else description
-        behind = {} if table is None else {"table": table(value)}
-        show(draw(value) if figure is None else figure, text, **behind)
+    if not (is_live() if live is None else live):
+        show(draw(start), description)
+        return
+    from IPython.display import display
+    from ipywidgets import Layout, Output, SelectionSlider, VBox
 
-    if is_live() if live is None else live:
-        text = description(start) if callable(description) else description
-        _with_widget(put, draw(start), name, list(zip(labels, values, strict=True)), start, text)
-    else:
-        put(start)
+    figure = draw(start)
+    chosen = SelectionSlider(
+        options=list(zip(labels, values, strict=True)), value=start, description=name,
+        continuous_update=False, style={"description_width": "initial"},
+        layout=Layout(width="500px", max_width="100%"),
+    )  # fmt: skip
+    below = Output()
+
+    def redraw(change) -> None:
+        below.clear_output(wait=True)
+        with below:
+            show(draw(change["new"]), description)
+
+    with below:
+        show(figure, description)
+    chosen.observe(redraw, names="value")
+    words = f"Slider for {name}, from {labels[0]} to {labels[-1]}. {' '.join(description.split())}"
+    bundle = VBox([chosen, below])._repr_mimebundle_()
+    display({WIDGET: bundle[WIDGET], "text/plain": words}, raw=True)
 
 
 def is_live() -> bool:
@@ -71,29 +85,6 @@ def is_live() -> bool:
     except (ImportError, AttributeError):  # a plain script, plain IPython, another kernel
         return False
     return bool(request.get("metadata", {}).get("cellId"))
-
-
-def _with_widget(put, figure, name: str, options: list, start, text: str) -> None:
-    from IPython.display import display
-    from ipywidgets import Layout, Output, SelectionSlider, VBox
-
-    chosen = SelectionSlider(
-        options=options, value=start, description=name, continuous_update=False,
-        style={"description_width": "initial"}, layout=Layout(width="500px", max_width="100%"),
-    )  # fmt: skip
-    below = Output()
-
-    def redraw(change) -> None:
-        below.clear_output(wait=True)
-        with below:
-            put(change["new"])
-
-    with below:
-        put(start, figure)
-    chosen.observe(redraw, names="value")
-    words = f"Slider for {name}, from {options[0][0]} to {options[-1][0]}. {' '.join(text.split())}"
-    bundle = VBox([chosen, below])._repr_mimebundle_()
-    display({WIDGET: bundle[WIDGET], "text/plain": words}, raw=True)
 
 
 def _refuse(what: str, *, do: str) -> None:

@@ -15,10 +15,12 @@ import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pandas as pd
 import torch
 import torchvision
+from tqdm.notebook import tqdm
 
 from .. import __version__, figures, methods, scenarios
 from ..engine.workers import device_of
@@ -93,8 +95,7 @@ class Run:
         for seed in self.seeds if seeds is None else seeds:
             key = _key(method, seed, about)
             if key not in self.results:
-                options = {"folder": kept.RESULTS, "warn": False}
-                found = kept.recorded(asked, method, seed, **options)
+                found = kept.recorded(asked, method, seed, folder=kept.RESULTS, warn=False)
                 if not compute and not found:
                     continue
                 anew = self.recipe.recompute or (asked_to and found and stale.is_stale(found))
@@ -169,20 +170,22 @@ def start(names: dict, *, recipe: str) -> Run:
     loaded = recipes.load(
         recipe, profile=given["profile"], scenario=given["scenario"], overrides=given["overrides"]
     )
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     run = Run(
         recipe=loaded,
         scenario=scenarios.build(loaded.scenario, **loaded.scenario_options),
         seeds=_seeds(given["seeds"]),
         methods=different(given["methods"], where="parameters cell"),
         device=device_of(given["device"]),
-        threads=_threads(),
+        threads=min(8, cores or 1),
     )
     torch.set_num_threads(1)  # clients run in parallel instead; equal bits, see rounds.run
     pd.set_option("display.max_colwidth", None)  # claims are sentences
     versions = {"fedtutor": __version__, "Python": platform.python_version(),
                 "torch": torch.__version__, "torchvision": torchvision.__version__}  # fmt: skip
     named = " · ".join(f"{name} {value.partition('+')[0]}" for name, value in versions.items())
-    print(f"environment: {named} · {_device_title(run.device)}, {run.threads} threads")
+    on = torch.cuda.get_device_name(run.device) if run.device.startswith("cuda") else "CPU"
+    print(f"environment: {named} · {on}, {run.threads} threads")
     print(f"profile: {loaded.profile} · methods: {', '.join(run.methods)} · seeds: {run.seeds}")
     print(textwrap.fill(run.scenario.describe(), 100, subsequent_indent="  "))
     return run
@@ -190,15 +193,8 @@ def start(names: dict, *, recipe: str) -> Run:
 
 def progress(title: str):
     """A wrapper for the numbers of rounds: a bar in JupyterLab, silent in batch and in tests."""
-
-    def wrap(rounds):
-        if os.environ.get("TQDM_DISABLE") or not os.environ.get("JPY_SESSION_NAME"):
-            return rounds
-        from tqdm.notebook import tqdm
-
-        return tqdm(rounds, desc=title, unit="round", leave=False)
-
-    return wrap
+    silent = bool(os.environ.get("TQDM_DISABLE")) or not os.environ.get("JPY_SESSION_NAME")
+    return partial(tqdm, desc=title, unit="round", leave=False, disable=silent)
 
 
 def _key(method: str, seed: int, changes: dict) -> tuple:
@@ -247,12 +243,3 @@ def _seeds(value) -> list[int]:
             do="give a list of different whole numbers from 0, such as [0, 1, 2]",
         )  # fmt: skip
     return value
-
-
-def _threads() -> int:
-    return max(1, min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity")
-                      else os.cpu_count() or 1))  # fmt: skip
-
-
-def _device_title(device: str) -> str:
-    return torch.cuda.get_device_name(device) if device.startswith("cuda") else "CPU"

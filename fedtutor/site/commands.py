@@ -4,61 +4,61 @@ import os
 import time
 from pathlib import Path
 
-from ..engine.files import ROOT, shown, write_atomically
-from ..errors import SettingError, choose
+from ..engine.files import ROOT, numbered, shown, write_atomically
+from ..errors import choose
 
 QUIET = ["--log-level=ERROR"]  # a kernel on this machine warns that its sockets are not encrypted
 
 
 def register(jobs) -> None:
     """Enter notebooks and refresh into the command line."""
-    job = jobs.add_parser("notebooks", help="execute notebooks and write pages")
-    job.add_argument("--only", nargs="+", default=[], metavar="NN", help="e.g. --only 00 02b")
-    job.add_argument("--profile", default="quick", help="quick (default) or paper")
-    job.add_argument("--folder", type=Path, default=ROOT / "notebooks", help="where they lie")
-    job.add_argument("--output", type=Path, default=ROOT / "build", help="where pages go")
-    job.set_defaults(do=execute_all)
-    job = jobs.add_parser("refresh", help="execute notebooks in place, ready to be committed")
-    job.add_argument("--only", nargs="+", default=[], metavar="NN", help="e.g. --only 00 02b")
-    job.add_argument("--folder", type=Path, default=ROOT / "notebooks", help="where they lie")
-    job.add_argument("--record", action="store_true",
-                     help="keep what is missing or stale in data/results")  # fmt: skip
-    job.set_defaults(do=refresh_all)
+    pages = jobs.add_parser("notebooks", help="execute notebooks and write pages")
+    fresh = jobs.add_parser("refresh", help="execute notebooks in place, ready to be committed")
+    for job, do in ((pages, execute_all), (fresh, refresh_all)):
+        job.add_argument("--only", nargs="+", default=[], metavar="NN", help="e.g. --only 00 02b")
+        job.add_argument("--folder", type=Path, default=ROOT / "notebooks", help="where they lie")
+        job.set_defaults(do=do)
+    pages.add_argument("--profile", default="quick", help="quick (default) or paper")
+    pages.add_argument("--output", type=Path, default=ROOT / "build", help="where pages go")
+    fresh.add_argument("--record", action="store_true",
+                       help="keep what is missing or stale in data/results")  # fmt: skip
 
 
 def execute_all(options) -> int:
+    import nbformat
+
     from ..experiments.recipes import PROFILES
-    from .pages import write_index
+    from .pages import Site, title_of, write_index
 
     choose(options.profile, PROFILES, kind="profile", where="--profile")
-    notebooks = find(options.folder, options.only)
-    rows, began = [], time.monotonic()
-    for path in notebooks:
+    paths = numbered(options.folder, options.only)
+    titles = {f"{p.stem}.html": title_of(nbformat.read(p, as_version=4)) for p in paths}
+    site, rows, began = Site(options.output, titles), [], time.monotonic()
+    for path in paths:
         print(f"{path.stem} ... ", end="", flush=True)
-        row = execute(path, options)
+        row = execute(path, site, options.profile)
         rows.append(row)
         print(row["status"], flush=True)
-    write_index(options.output, rows)
-    failed = [row["title"] for row in rows if row["failed"]]
-    print(f"{len(rows)} notebooks, {len(failed)} failed, {time.monotonic() - began:.0f} s; "
+    write_index(site, rows)
+    failed = sum(row["failed"] for row in rows)
+    print(f"{len(rows)} notebooks, {failed} failed, {time.monotonic() - began:.0f} s; "
           f"open {shown(options.output / 'index.html')}")  # fmt: skip
     return 1 if failed else 0
 
 
-def execute(path: Path, options) -> dict:
+def execute(path: Path, site, profile: str) -> dict:
     """Run one notebook by papermill; its copy and page are written even where a cell failed."""
     import nbformat
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
     from ..papers.verdicts import verdicts_in
-    from .pages import title_of, write_page
+    from .pages import write_page
 
-    copy = options.output / "executed" / path.name
-    page = options.output / f"{path.stem}.html"
+    copy = site.folder / "executed" / path.name
     write_atomically(copy, lambda name: None)  # one clear error for a folder that is read-only
     began, problem = time.monotonic(), ""
-    changed = {} if options.profile == "quick" else {"profile": options.profile}
+    changed = {} if profile == "quick" else {"profile": profile}
     try:
         papermill.execute_notebook(
             path, copy, parameters=changed, cwd=path.parent, kernel_name="python3",
@@ -66,13 +66,12 @@ def execute(path: Path, options) -> dict:
         )  # fmt: skip
     except PapermillExecutionError as error:
         problem = f"FAILED in cell {error.exec_count}: {error.ename}: {error.evalue}"
-    executed = nbformat.read(copy, as_version=4)
-    write_page(copy, page)
-    counts = verdicts_in(executed)
+    write_page(copy, site)
+    counts = verdicts_in(nbformat.read(copy, as_version=4))
     status = f"{time.monotonic() - began:.0f} s"
     if counts:
         status += "; claims: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
-    return {"title": title_of(executed), "page": page.name, "failed": bool(problem),
+    return {"page": f"{path.stem}.html", "failed": bool(problem),
             "status": f"{status}; {problem}" if problem else status}  # fmt: skip
 
 
@@ -86,7 +85,7 @@ def refresh_all(options) -> int:
     if options.record:
         require_committed(ROOT / "data" / "results")
         os.environ["FEDTUTOR_RECORD"] = "1"  # read by `Run.recorded` in the notebook's kernel
-    for path in find(options.folder, options.only):
+    for path in numbered(options.folder, options.only):
         began = time.monotonic()
         notebook = nbformat.read(path, as_version=4)
         resources = {"metadata": {"path": str(path.parent)}}
@@ -104,18 +103,3 @@ def refresh_all(options) -> int:
         write_atomically(path, lambda name, nb=notebook: nbformat.write(nb, name))
         print(f"{path.stem}: {time.monotonic() - began:.0f} s", flush=True)
     return 0
-
-
-def find(folder: Path, only: list[str]) -> list[Path]:
-    """The numbered notebooks in `folder`, or those whose name starts with one of `only`."""
-    paths = sorted(folder.glob("[0-9][0-9]*.ipynb"))
-    for wanted in only:
-        if not any(path.stem.split("_")[0] == wanted or path.stem == wanted for path in paths):
-            raise SettingError(
-                f"no notebook {wanted!r}", where=shown(folder),
-                do=f"choose from {', '.join(path.stem.split('_')[0] for path in paths)}",
-            )  # fmt: skip
-    chosen = [p for p in paths if not only or p.stem.split("_")[0] in only or p.stem in only]
-    if not chosen:
-        raise SettingError("no notebook", where=shown(folder), do="name another --folder")
-    return chosen

@@ -20,24 +20,18 @@ from latex2mathml.converter import Converter
 REWRITES = [
     (r"\\operatorname\*?\{\s*arg\s*(?:\\[,;: ]|~)?\s*(max|min)\s*\}", r"\\arg\1 "),
     (r"\\arg\s*(?:\\[,;: ])?\s*\\(max|min)(?![A-Za-z])", r"\\arg\1 "),
-    (r"\\arg(?![A-Za-z])", r"\\operatorname{arg}"),
-    (r"\\underset\{([^{}]*)\}\{(\\arg(?:max|min)) \}", r"\2_{\1}"),
-    (r"\\mathop\{\\mathrm\{(\w+)\}\}", r"\\operatorname*{\1}"),
     (r"\\bm(?![A-Za-z])", r"\\boldsymbol"),
     (r"\\(begin|end)\{(?:aligned|gathered)\}", r"\\\1{split}"),
     (r"\\tag\{([^{}]*)\}", r"\\qquad\\text{(\1)}"),
-    (r"\\not\s*=", r"\\neq "),
 ]
-THIN, SPACES = "0.167em", {"negativethinmathspace": "-0.167em"}
 LIMITS = {"max", "min", "sup", "inf", "lim", "lim sup", "lim inf", "arg max", "arg min", "argmax",
-          "argmin", "Pr", "⋃", "⋂", "⨁", "⨂"}  # fmt: skip
+          "argmin", "Pr", *"⋃⋂⨁⨂"}  # fmt: skip
 OPERATORS = {"~": "∼", "\u29f5": "∖"} | {sign: sign for sign in "⟨⟩⌊⌋⌈⌉‖:∖∼′″‴"}
 SCRIPTED = {"msub": 2, "msup": 2, "msubsup": 3, "munder": 2, "munderover": 3}
 ARITY = SCRIPTED | {"mfrac": 2, "mroot": 2, "mover": 2}
-VARIANTS = {"bold": "BOLD", "bold-italic": "BOLD ITALIC", "double-struck": "DOUBLE-STRUCK",
-            "script": "SCRIPT", "fraktur": "FRAKTUR", "sans-serif": "SANS-SERIF",
-            "monospace": "MONOSPACE"}  # fmt: skip
-DIGITS = ["ZERO", "ONE", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT", "NINE"]
+LETTERS = {"bold", "bold-italic", "double-struck", "script", "fraktur", "sans-serif", "monospace"}
+APART = ("mo", "mspace", "mtext")  # needs no space beside a function
+FLUSH = {"lspace": "0", "rspace": "0"}
 
 
 def mathml(latex: str, *, block: bool = False) -> str:
@@ -76,29 +70,28 @@ def _mend(element: Element) -> None:
         _mend(child)
     if element.tag in ("mi", "mo") and element.text in OPERATORS:
         element.tag, element.text = "mo", OPERATORS[element.text]
-    elif element.tag == "mo" and len(element.text) > 1 and element.text not in LIMITS:
+    if element.tag == "mo" and element.text in LIMITS:
+        element.attrib = {"movablelimits": "true"}
+        if element.text[0].isalpha():
+            element.attrib |= FLUSH  # the space comes from _spaced
+    elif element.tag == "mo" and len(element.text) > 1:
         element.tag, element.attrib = "mi", {}  # \operatorname
-    elif element.tag == "mspace":
-        width = element.get("width", "")
-        element.set("width", SPACES.get(width, width))
+    elif element.tag == "mo" and element.text in ("|", "‖", "/"):
+        element.attrib |= FLUSH
+    elif element.tag == "mspace" and element.get("width") == "negativethinmathspace":
+        element.set("width", "-0.167em")
     elif element.tag == "mtd":
         element.set("class", element.attrib.pop("columnalign", "center"))
     elif element.tag == "mtable":
         element.attrib = {k: v for k, v in element.attrib.items() if k == "displaystyle"} | (
             {"class": "aligned"} if "columnspacing" in element.attrib else {}
         )
-    elif element.tag in ("msub", "msubsup") and _text(element[0]) in LIMITS:
+    elif element.tag in ("msub", "msubsup") and "".join(element[0].itertext()) in LIMITS:
         element.tag = "munder" if element.tag == "msub" else "munderover"
-    if element.tag == "mo" and element.text in LIMITS:
-        element.attrib = {"movablelimits": "true"}
-        if element.text[0].isalpha():
-            element.attrib |= {"lspace": "0", "rspace": "0"}  # the space comes from _spaced
-    elif element.tag == "mo" and element.text in ("|", "‖", "/"):
-        element.attrib |= {"lspace": "0", "rspace": "0"}
     if element.tag in SCRIPTED:
         for script in list(element)[1:]:
             for operator in script.iter("mo"):
-                operator.attrib |= {"lspace": "0", "rspace": "0"}
+                operator.attrib |= FLUSH
     _letters(element)
     if element.tag in ("mrow", "math", "mtd", "mstyle", "msqrt"):
         _merge(element)
@@ -108,8 +101,10 @@ def _mend(element: Element) -> None:
 def _letters(element: Element) -> None:
     """Letters of their own for bold, script and so on; MathML Core has no attribute for them."""
     variant = element.attrib.get("mathvariant")
-    if variant in VARIANTS and element.tag in ("mi", "mn"):
-        element.text = "".join(_letter(c, VARIANTS[variant]) for c in element.text)
+    if variant in LETTERS and element.tag in ("mi", "mn"):
+        element.text = "".join(
+            _letter(c, variant.replace("-i", " i").upper()) for c in element.text
+        )
     elif element.tag == "mtext" and variant in ("bold", "italic", "bold-italic"):
         element.set("class", variant)
     if variant != "normal":
@@ -117,11 +112,11 @@ def _letters(element: Element) -> None:
 
 
 def _letter(character: str, style: str) -> str:
-    name = unicodedata.name(character, "").replace("LATIN ", "").replace("GREEK ", "")
-    name = name.replace(" LETTER", "")
+    """The character named like `MATHEMATICAL BOLD CAPITAL A`; a few are older, such as ℒ and ℝ."""
+    name = re.sub("LATIN |GREEK | LETTER", "", unicodedata.name(character, ""))
     if character.isdigit():
-        name, style = f"DIGIT {DIGITS[int(character)]}", style.replace(" ITALIC", "")
-    for start in ("MATHEMATICAL ", ""):  # a few are older than the block, such as ℒ and ℝ
+        style = style.replace(" ITALIC", "")
+    for start in ("MATHEMATICAL ", ""):
         try:
             return unicodedata.lookup(f"{start}{style} {name}")
         except KeyError:
@@ -131,16 +126,15 @@ def _letter(character: str, style: str) -> str:
 
 def _merge(row: Element) -> None:
     r"""One word, not letters, for what stands in `\mathrm`."""
-    for first in list(row):
-        while first in list(row) and first.get("mathvariant") == "normal" and first.tag == "mi":
-            at = list(row).index(first)
-            following = row[at + 1] if at + 1 < len(row) else Element("none")
-            if following.tag != "mi" or following.get("mathvariant") != "normal":
-                break
-            first.text += following.text
-            row.remove(following)
-        if len(first.text or "") > 1:
-            first.attrib.pop("mathvariant", None)
+    word = None
+    for child in list(row):
+        upright = child.tag == "mi" and child.get("mathvariant") == "normal"
+        if upright and word is not None:
+            word.text += child.text
+            word.attrib.pop("mathvariant", None)
+            row.remove(child)
+        else:
+            word = child if upright else None
 
 
 def _spaced(row: Element) -> None:
@@ -152,14 +146,9 @@ def _spaced(row: Element) -> None:
         follows = before.tag == "mo" and not re.match(r"[])}|‖!′⟩⌋⌉]", before.text or "")
         if child.tag == "mo" and child.text in ("−", "+", "±") and follows:
             child.set("form", "prefix")
-    for child in list(row):
-        if not _is_function(child):
-            continue
-        at = list(row).index(child)
-        if at + 1 < len(row) and row[at + 1].tag not in ("mo", "mspace", "mtext"):
-            row.insert(at + 1, Element("mspace", width=THIN))
-        if at and row[at - 1].tag not in ("mo", "mspace", "mtext"):
-            row.insert(at, Element("mspace", width=THIN))
+        pairs = ((before, child), (child, before))
+        if any(_is_function(one) and other.tag not in APART for one, other in pairs):
+            row.insert(list(row).index(child), Element("mspace", width="0.167em"))
 
 
 def _is_function(element: Element) -> bool:
@@ -167,7 +156,3 @@ def _is_function(element: Element) -> bool:
         element = element[0]
     text = element.text or ""
     return element.tag in ("mi", "mo") and len(text) > 1 and text[0].isalpha()
-
-
-def _text(element: Element) -> str:
-    return "".join(element.itertext())

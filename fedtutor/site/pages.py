@@ -1,9 +1,8 @@
 """Executed notebooks as a small site: pages to read, without a script, a font or a network.
 
 `write_page` makes one self-contained page of one executed notebook, and a page of every file of
-the project that it links to; `write_index` then makes the contents page and ties the pages to
-each other. Figures keep their descriptions as alternative texts, math is MathML, a widget is
-the picture or text saved beside it.
+the project that it links to; `write_index` makes the contents page. Figures keep their
+descriptions as alternative texts, math is MathML, a widget is the picture or text saved beside it.
 """
 
 import base64
@@ -11,11 +10,13 @@ import html
 import mimetypes
 import os
 import re
+from dataclasses import dataclass, field
+from itertools import chain, count
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 import nbformat
-from bs4 import BeautifulSoup, SoupStrainer
+from bs4 import BeautifulSoup
 from jinja2 import Environment, FileSystemLoader
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
@@ -51,8 +52,9 @@ class Renderer(IPythonRenderer):
         self.headings: list[tuple[int, str, str]] = []  # level, anchor, text
 
     def heading(self, text: str, level: int, **attrs) -> str:
-        anchor, taken = slug(text), {known for _, known, _ in self.headings}
-        anchor = next(a for a in _numbered(anchor) if a not in taken)
+        start, taken = slug(text), {known for _, known, _ in self.headings}
+        twins = (f"{start}-{n}" for n in count(2))
+        anchor = next(name for name in chain([start], twins) if name not in taken)
         self.headings.append((level, anchor, _without_links(text)))
         return f'<h{level} id="{anchor}">{text}</h{level}>\n'
 
@@ -70,6 +72,10 @@ class Renderer(IPythonRenderer):
 
     def render(self, source: str) -> str:
         return MarkdownWithMath(renderer=self).render(source)
+
+    def sections(self) -> list[tuple[str, str]]:
+        """Anchor and text of the headings of level 2."""
+        return [(anchor, text) for level, anchor, text in self.headings if level == 2]
 
 
 def slug(text: str) -> str:
@@ -89,14 +95,6 @@ def _without_links(text: str) -> str:
     return piece.p.decode_contents()
 
 
-def _numbered(anchor: str):
-    yield anchor
-    number = 2
-    while True:
-        yield f"{anchor}-{number}"
-        number += 1
-
-
 # --------------------------------------------------------------------------------------- pages
 
 
@@ -108,10 +106,20 @@ def title_of(notebook) -> str:
     return "untitled"
 
 
-def write_page(executed: Path, page: Path) -> str:
-    """Convert an executed notebook to one self-contained HTML file; return its title."""
-    notebook = nbformat.read(executed, as_version=4)
-    title, page, renderer = title_of(notebook), Path(page), Renderer()
+@dataclass
+class Site:
+    """The pages of one folder; `titles`: the notebooks of the suite, page -> title, in order."""
+
+    folder: Path
+    titles: dict[str, str]
+    sections: dict[str, list] = field(default_factory=dict)  # of each page that is written
+    sources: set[Path] = field(default_factory=set)  # files of the project that have their page
+
+
+def write_page(executed: Path, site: Site) -> None:
+    """Convert an executed notebook to one self-contained HTML file of the same name."""
+    notebook, renderer = nbformat.read(executed, as_version=4), Renderer()
+    page = site.folder / f"{Path(executed).stem}.html"
     ran_at = notebook.metadata.get("papermill", {}).get("input_path")
     folder = Path(ran_at).resolve().parent if ran_at else ROOT / "notebooks"
     exporter = HTMLExporter(
@@ -122,18 +130,28 @@ def write_page(executed: Path, page: Path) -> str:
                       "quiet_html": _quiet}.items():  # fmt: skip
         exporter.register_filter(name, job)
     body, _ = exporter.from_notebook_node(notebook)
-    sections = [(anchor, text) for level, anchor, text in renderer.headings if level == 2]
-    body = _localized(body, folder, page, page.parent, done=set())
-    _write(page, title=title, body=body, sections=sections, home="index.html")
-    return title
+    site.sections[page.name] = renderer.sections()
+    suite = list(site.titles)
+    at = suite.index(page.name)
+    beside = (("prev", "Previous", suite[at - 1 : at]), ("next", "Next", suite[at + 1 : at + 2]))
+    neighbors = [(kind, word, other, site.titles[other].partition(": ")[0])
+                 for kind, word, others in beside for other in others]  # fmt: skip
+    _write(page, title=title_of(notebook), body=_localized(body, folder, page, site),
+           sections=renderer.sections(), home="index.html", neighbors=neighbors)  # fmt: skip
 
 
-def _write(page: Path, **parts) -> None:
+def _write(page: Path, *, title: str, template: str = "frame.html.j2", **parts) -> None:
+    """Fill in a template."""
     environment = Environment(loader=FileSystemLoader(TEMPLATES / "page"))
     css = (TEMPLATES / "page" / "page.css").read_text(encoding="utf-8")
-    parts["title"] = html.escape(re.sub(r"[`*$]", "", parts["title"]))
-    text = environment.get_template("frame.html.j2").render(css=css, **parts)
+    title = html.escape(_plain(title))
+    text = environment.get_template(template).render(css=css, title=title, **parts)
     write_atomically(page, lambda name: Path(name).write_text(text, encoding="utf-8"))
+
+
+def _plain(title: str) -> str:
+    """A title without the marks of Markdown."""
+    return re.sub(r"[`*$]", "", title)
 
 
 def _alternative(output) -> str:
@@ -169,12 +187,12 @@ def _quiet(text: str) -> str:
 # --------------------------------------------------------------------------------------- links
 
 
-def _localized(body: str, folder: Path, page: Path, site: Path, *, done: set) -> str:
+def _localized(body: str, folder: Path, page: Path, site: Site) -> str:
     """`body` with links and images that were relative to `folder` and are right for `page`.
 
     A link to a text file of the project leads to a page of it under `source/`, which is written
-    here; one to a notebook leads to its page, see `_tie`; what else is not on the web becomes
-    plain text with its path. Images are embedded.
+    here; one to a notebook leads to its page. What has none, and is not on the web, becomes plain
+    text. Images are embedded.
     """
     text = parsed(body)
     anchors = {tag["id"] for tag in text.find_all(id=True)}
@@ -187,24 +205,27 @@ def _localized(body: str, folder: Path, page: Path, site: Path, *, done: set) ->
             link["href"] = "#" + (parts.fragment if to in anchors else slug(to))
             continue
         file = (folder / unquote(parts.path)).resolve()
-        notebook = file.suffix == ".ipynb"
-        target = site / f"{file.stem}.html" if notebook else _source_page(file, site, done=done)
-        if target is None:
+        if file.suffix == ".ipynb":
+            target = site.folder / f"{file.stem}.html"
+            if target.name not in site.titles and not target.is_file():
+                link.insert_after(" (not in this site)")
+                link.unwrap()
+                continue
+        elif (target := _source_page(file, site)) is None:
             path = file.relative_to(ROOT) if file.is_relative_to(ROOT) else parts.path
-            link.insert_after(" (", _code(path), ")")
+            link.insert_after(" (", text.new_tag("code", string=str(path)), ")")
             link.unwrap()
             continue
         fragment = "#" + slug(to) if to else ""
-        link.attrs = {"class": "notebook"} if notebook else {}
-        link["href"] = _relative(target, page) + fragment
+        link.attrs = {"href": _relative(target, page) + fragment}
     for image in text("img", src=True):
         url = image["src"]
         if url.startswith("data:"):
             continue
         file = (folder / unquote(url)).resolve()
         if urlsplit(url).scheme or not file.is_relative_to(ROOT) or not file.is_file():
-            image.insert_after(f"[{image.get('alt', 'image')}: ", _code(url), "]")
-            image.decompose()
+            code = text.new_tag("code", string=url)
+            image.replace_with(f"[{image.get('alt', 'image')}: ", code, "]")
             continue
         kind = mimetypes.guess_type(file.name)[0] or "image/png"
         data = base64.b64encode(file.read_bytes()).decode("ascii")
@@ -212,36 +233,29 @@ def _localized(body: str, folder: Path, page: Path, site: Path, *, done: set) ->
     return str(text)
 
 
-def _code(text):
-    return parsed(f"<code>{html.escape(str(text))}</code>").code.extract()
-
-
 def _relative(target: Path, page: Path) -> str:
     return quote(Path(os.path.relpath(target, page.parent)).as_posix())
 
 
-def _source_page(file: Path, site: Path, *, done: set) -> Path | None:
-    """Write the page of a text file of the project, and of those it links to; None if it is none.
-
-    done: files whose pages are written.
-    """
+def _source_page(file: Path, site: Site) -> Path | None:
+    """Write the page of a text file of the project, and of those it links to; else None."""
     if not file.is_relative_to(ROOT) or not file.is_file() or file.stat().st_size > LARGEST:
         return None
     name = file.relative_to(ROOT)
-    page = site / "source" / name.parent / f"{name.name}.html"
+    page = site.folder / "source" / name.parent / f"{name.name}.html"
     if any(part.startswith(".") for part in name.parts):
         return None
-    if file in done:
+    if file in site.sources:
         return page
     try:
         text = file.read_text(encoding="utf-8")
     except ValueError:
         return None
-    done.add(file)
+    site.sources.add(file)
     title, renderer = name.as_posix(), Renderer()
     if file.suffix == ".md":
         body = f'<div class="prose">\n{renderer.render(text)}</div>'
-        body = _localized(body, file.parent, page, site, done=done)
+        body = _localized(body, file.parent, page, site)
         title = next((t for level, _, t in renderer.headings if level == 1), title)
     else:
         try:
@@ -250,77 +264,26 @@ def _source_page(file: Path, site: Path, *, done: set) -> Path | None:
             lexer = TextLexer()
         code = highlight(text, lexer, HtmlFormatter())
         body = f'<h1>{html.escape(title)}</h1>\n<div class="input">\n{code}</div>'
-    sections = [(anchor, t) for level, anchor, t in renderer.headings if level == 2]
-    _write(page, title=_words(title), body=body, sections=sections,
-           home=_relative(site / "index.html", page))  # fmt: skip
+    _write(page, title=_words(title), body=body, sections=renderer.sections(),
+           home=_relative(site.folder / "index.html", page))  # fmt: skip
     return page
 
 
 # ---------------------------------------------------------------------------------- whole site
 
 
-def write_index(folder: Path, rows: list[dict]) -> None:
+def write_index(site: Site, rows: list[dict]) -> None:
     """The contents page: one row per notebook, with its sections, time and verdicts.
 
-    rows: title, page (a file name in `folder`), status, failed. The pages learn who comes before
-    and after them, and which notebooks are not there.
+    rows: page (a file name in the site), status, failed.
     """
-    folder = Path(folder)
-    about = _source_page(ROOT / "README.md", folder, done=set())
-    for at, row in enumerate(rows):
-        _tie(folder / row["page"], folder, before=rows[at - 1] if at else None,
-             after=rows[at + 1] if at + 1 < len(rows) else None)  # fmt: skip
-    for page in (folder / "source").rglob("*.html"):
-        _tie(page, folder)
-    index = folder / "index.html"
-    more = f' <a href="{_relative(about, index)}">About fedtutor</a>.' if about else ""
-    body = f"""<h1>fedtutor</h1>
-<p>{CLAIM}</p>
-<p>Each page is a notebook as it ran on this machine: text, equations, code, results.{more}</p>
-<table><thead><tr><th scope="col">Notebook</th><th scope="col">This run</th></tr></thead>
-<tbody>
-{"".join(_entry(folder, row) for row in rows)}</tbody></table>"""
-    _write(index, title="fedtutor", body=body, sections=[], home=None, kind="contents-page")
-
-
-def _entry(folder: Path, row: dict) -> str:
-    name, _, claim = re.sub(r"[`*$]", "", row["title"]).partition(": ")
-    page = quote(row["page"])
-    heads = []
-    if (folder / row["page"]).is_file():
-        text = (folder / row["page"]).read_text(encoding="utf-8")
-        found = BeautifulSoup(text, "html.parser", parse_only=SoupStrainer("h2", id=True))
-        heads = [(h["id"], _without_links(h.decode_contents())) for h in found("h2")]
-    links = " · ".join(f'<a href="{page}#{anchor}">{words}</a>' for anchor, words in heads)
-    status = html.escape(row["status"]).replace("; ", "\n")
-    return (
-        f'<tr><td><a href="{page}">{html.escape(name)}</a>'
-        + (f"<p>{html.escape(claim[:1].upper() + claim[1:])}.</p>" if claim else "")
-        + (f'<p class="sections">{links}</p>' if links else "")
-        + f'</td><td class="run{" failed" if row.get("failed") else ""}">{status}</td></tr>\n'
-    )
-
-
-def _tie(page: Path, folder: Path, *, before: dict | None = None, after: dict | None = None):
-    """Fill in the neighbors of a page, and take back links to notebooks that have no page."""
-    if not page.is_file():
-        return
-    found = page.read_text(encoding="utf-8")
-    if not (before or after or 'class="notebook"' in found):
-        return
-    text = parsed(found)
-    for around in text("nav", class_="suite"):
-        for old in around("li")[1:]:
-            old.decompose()
-        for kind, word, row in (("prev", "Previous", before), ("next", "Next", after)):
-            if row:
-                name = html.escape(row["title"].partition(": ")[0])
-                link = f'<a rel="{kind}" href="{quote(row["page"])}">{word}: {name}</a>'
-                around.ul.append(parsed(f"<li>{link}</li>").li.extract())
-    for link in text("a", class_="notebook"):
-        if not (page.parent / unquote(urlsplit(link["href"]).path)).is_file():
-            link.insert_after(" (not in this site)")
-            link.unwrap()
-    tied = f"<!DOCTYPE html>\n{text.html}\n"
-    if tied != found:
-        write_atomically(page, lambda name: Path(name).write_text(tied, encoding="utf-8"))
+    about = _source_page(ROOT / "README.md", site)
+    index = site.folder / "index.html"
+    notebooks = []
+    for row in rows:
+        name, _, claim = _plain(site.titles[row["page"]]).partition(": ")
+        claim = claim[:1].upper() + claim[1:]
+        sections = site.sections.get(row["page"], [])
+        notebooks.append({**row, "name": name, "claim": claim, "sections": sections})
+    _write(index, title="fedtutor", template="contents.html.j2", kind="contents-page", claim=CLAIM,
+           about=about and _relative(about, index), notebooks=notebooks)  # fmt: skip

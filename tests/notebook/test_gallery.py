@@ -35,7 +35,7 @@ def test_intensities_are_shares_of_all_pixels():
 
 
 def test_distances_between_and_within_domains():
-    figure, table = gallery.distances(scenarios.build("digits-mini", private_size=60), count=200)
+    figure, table = gallery.distances(scenarios.build("digits-mini", private_size=60))
     values = table.drop(columns="domain").to_numpy()
     assert np.allclose(values, values.T) and values.diagonal().max() < 0.15
     assert values[~np.eye(4, dtype=bool)].min() > values.diagonal().max()

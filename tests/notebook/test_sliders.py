@@ -121,17 +121,16 @@ def test_without_a_kernel_nobody_is_there():
     assert not is_live()
 
 
-def test_description_table_and_show_may_follow_the_value():
+def test_show_gets_the_figure_and_its_description():
     seen = []
 
-    def show(figure, text, **more):
-        seen.append((figure.get_suptitle(), text, more))
+    def show(figure, text):
+        seen.append((figure.get_suptitle(), text))
         plt.close(figure)
 
-    slider(draw, name="β", values=[0.1, 0.5], description=lambda v: f"at {v}", show=show,
-           table=lambda v: [v])  # fmt: skip
+    slider(draw, name="β", values=[0.1, 0.5], description="one", show=show)
     slider(draw, name="β", values=[0.1, 0.5], start=0.5, description="one", show=show)
-    assert [s[1:] for s in seen] == [("at 0.1", {"table": [0.1]}), ("one", {})]
+    assert seen == [("A share of 0.1", "one"), ("A share of 0.5", "one")]
 
 
 @pytest.mark.parametrize("live", [False, True])
