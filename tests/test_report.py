@@ -15,8 +15,8 @@ from fedtutor.errors import SettingError, StorageError
 from fedtutor.experiments import manifest as queue
 from fedtutor.experiments import results
 from fedtutor.experiments.results import load_result
-from fedtutor.papers import Claims, verdicts
-from fedtutor.report import ledger, tables
+from fedtutor.papers import Claims, ledger, verdicts
+from fedtutor.report import tables
 from fedtutor.report.tables import ABOVE, BELOW, EQUAL, ONE, OPEN, PAPER, REDUCED, STAND_IN
 
 NOTEBOOKS = sorted(ledger.NOTEBOOKS.glob("[0-9][0-9]*.ipynb"))

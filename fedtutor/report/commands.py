@@ -19,7 +19,8 @@ def register(jobs) -> None:
 def write_report(options) -> int:
     """Print what is covered, skipped and stale, or make the README's table anew."""
     from ..experiments import stale
-    from . import ledger, tables
+    from ..papers import ledger
+    from . import tables
 
     if options.readme:
         print("README.md: " + ("new" if tables.update_readme() else "as it was"))

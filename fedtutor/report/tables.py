@@ -24,10 +24,9 @@ from ..errors import SettingError, StorageError
 from ..experiments import manifest, recipes, results
 from ..experiments.manifest import Run
 from ..measures import inter, intra
-from ..papers import spread, verdicts
+from ..papers import ledger, spread, verdicts
+from ..papers.ledger import not_accuracy, owners
 from ..papers.printed import PUBLISHED, tables
-from . import ledger
-from .ledger import not_accuracy, owners
 
 MEASURED = ROOT / "data" / "measured.toml"
 PAPER, STAND_IN, REDUCED, OPEN = "paper", "stand-in", "reduced", "not yet"

@@ -15,8 +15,8 @@ import pandas as pd
 
 from ..engine.files import ROOT, load_json, shown
 from ..errors import SettingError, StorageError
-from ..papers import verdicts
-from ..papers.printed import PAPERS, claims_of, tables
+from . import verdicts
+from .printed import PAPERS, claims_of, tables
 
 OWNERS = ROOT / "data" / "owners.toml"
 NOTEBOOKS = ROOT / "notebooks"
