@@ -5,6 +5,8 @@
 
 import statistics
 from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -15,15 +17,16 @@ PUBLISHED = ROOT / "data" / "published"
 PAPERS = ("FCCL", "FCCL+", "FedCSD", "RepShare", "FedLGD")
 
 
-def claims() -> list[dict]:
-    """All claims of all papers."""
-    return _published("claims.json")
-
-
 def claims_of(paper: str) -> list[dict]:
     """All claims of a paper ("FCCL", "FCCL+", "FedCSD", "RepShare", "FedLGD") in ledger order."""
     choose(paper, PAPERS, kind="paper", where="claims_of")
-    return [claim for claim in claims() if claim["paper"] == paper]
+    return [claim for claim in _published("claims.json") if claim["paper"] == paper]
+
+
+def tables() -> list[tuple[str, str]]:
+    """(paper, key) of every printed table."""
+    known = _published("tables.json")
+    return [(paper, key) for paper in PAPERS for key in known[paper]]
 
 
 def published_table(paper: str, id: str) -> pd.DataFrame:
@@ -33,9 +36,9 @@ def published_table(paper: str, id: str) -> pd.DataFrame:
     `attrs["rows"]` a name for each row: its method, and what tells rows of one method apart, such
     as "FedAvg (ConvNet)"; `attrs["printed"]` the columns that the paper has.
     Numbers are the printed ones, also where a note says that they cannot be right; an entry that
-    the paper leaves out ("-") is missing.
+    the paper leaves out ("-") is missing. An unknown name is a `SettingError` with the nearest.
     """
-    table = _table(paper, id, where="published_table")
+    table = _table(paper, id)
     rows = [{k: v for k, v in row.items() if k != "note"} for row in table["rows"]]
     extra = [k for k in dict.fromkeys(k for row in rows for k in row)
              if k != "method" and k not in table["columns"]]  # fmt: skip
@@ -48,20 +51,12 @@ def published_table(paper: str, id: str) -> pd.DataFrame:
     frame.attrs["printed"] = list(table["columns"])
     frame.attrs["caption"] = table["caption"]
     frame.attrs["notes"] = table.get("notes", []) + [
-        _misprint(row["method"], note) for row in table["rows"] for note in row.get("note", [])
+        f"{row['method']}, {note['column']}: "
+        + (f"printed {note['printed']}, likely {_likely(note)}; " if "printed" in note else "")
+        + note["reason"]
+        for row, note in _notes(table)
     ]
     return frame
-
-
-def require_table(paper: str, id: str, *, where: str) -> None:
-    """Raise `SettingError` with the nearest names for a table that no paper prints."""
-    _table(paper, id, where=where)
-
-
-def _table(paper: str, id: str, *, where: str) -> dict:
-    tables = _published("tables.json")
-    tables = tables[choose(paper, tables, kind="paper", where=where)]
-    return tables[choose(id, tables, kind="table", where=f"{where}, tables of {paper}")]
 
 
 def columns_of(table: pd.DataFrame, name: str = "") -> list[str]:
@@ -80,25 +75,41 @@ def columns_of(table: pd.DataFrame, name: str = "") -> list[str]:
     return found
 
 
-def tables() -> list[tuple[str, str]]:
-    """(paper, key) of every printed table."""
-    known = _published("tables.json")
-    return [(paper, key) for paper in PAPERS for key in known[paper]]
+class Cell(NamedTuple):
+    """A printed accuracy."""
+
+    row: str
+    column: str
+    printed: float
+    likely: float  # the printed number, or what a misprint should have been
+    domain: str  # whose clients: the name of their test set; "" for the mean of all
+    elsewhere: bool  # tested on the other domains, not on their own
+
+
+def accuracies(paper: str, id: str) -> list[Cell]:
+    """Every accuracy in a printed table, row by row; none where it holds other things."""
+    table, cells = _table(paper, id), []
+    means = {column: (domain, key == "others")
+             for key in ("own", "others")
+             for column, domain in table.get(key, {}).items()}  # fmt: skip
+    for name, row in zip(published_table(paper, id).attrs["rows"], table["rows"], strict=True):
+        likely = {n["column"]: n["likely"] for n in row.get("note", []) if n.get("likely")}
+        for column in table["columns"]:
+            if column in means and row.get(column) is not None:
+                value = float(row[column])
+                right = float(likely.get(column, value))
+                cells.append(Cell(name, column, value, right, *means[column]))
+    return cells
 
 
 def misprints() -> pd.DataFrame:
     """The known misprints: paper | table | row | column | printed | likely | why."""
-    lines = []
-    for paper, content in _published("tables.json").items():
-        for key, table in content.items():
-            for row in table["rows"]:
-                for note in row.get("note", []):
-                    if "printed" in note:
-                        likely = "unknown" if note.get("likely") is None else note["likely"]
-                        lines.append({"paper": paper, "table": key, "row": row["method"],
-                                      "column": note["column"], "printed": note["printed"],
-                                      "likely": likely, "why": note["reason"]})  # fmt: skip
-    return pd.DataFrame(lines)
+    return pd.DataFrame([
+        {"paper": paper, "table": key, "row": row["method"], "column": note["column"],
+         "printed": note["printed"], "likely": _likely(note), "why": note["reason"]}
+        for paper, content in _published("tables.json").items() for key, table in content.items()
+        for row, note in _notes(table) if "printed" in note
+    ])  # fmt: skip
 
 
 def recomputed() -> pd.DataFrame:
@@ -109,13 +120,11 @@ def recomputed() -> pd.DataFrame:
     """
     lines = []
     for paper, key in tables():
-        table = _published("tables.json")[paper][key]
-        rows, columns = table["rows"], table["columns"]
-        unit = 0.1 if paper == "FedLGD" else 0.01
-        for row in rows:
-            for column in columns:
+        table, unit = _table(paper, key), 0.1 if paper == "FedLGD" else 0.01
+        for row in table["rows"]:
+            for column in table["columns"]:
                 if isinstance(row.get(column), int | float):
-                    for what, value in _again(rows, row, columns, column):
+                    for what, value in _again(table, row, column):
                         lines.append({
                             "paper": paper, "table": key, "row": row["method"], "column": column,
                             "printed": row[column], "from": what, "computed": round(value, 3),
@@ -124,30 +133,35 @@ def recomputed() -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def _again(rows: list, row: dict, columns: list, column: str):
+def _again(table: dict, row: dict, column: str) -> Iterator[tuple[str, float]]:
     """(words, value) of an average or difference from the printed cells, if it is one."""
+    first, columns, parts = table["rows"][0], table["columns"], []
     front, _, end = column.rpartition("/")
     if end.startswith("AVG"):
         parts = [c for c in columns if c.rpartition("/")[0] == front and c.endswith(end[3:])
                  and not c.rpartition("/")[2].startswith(("AVG", "delta"))]  # fmt: skip
     elif column in ("Average", "Avg") or column.startswith("Average "):
         parts = [c for c in columns if c != column and c.endswith(column[7:])]
-    else:
-        parts = []
     values = [row.get(c) for c in parts]
     if values and None not in values:
         yield f"mean of {len(values)}", statistics.fmean(values)
-    if end == "delta" and row is not rows[0]:
-        first = rows[0]["method"]
-        yield f"AVG less that of {first}", row[f"{front}/AVG"] - rows[0][f"{front}/AVG"]
+    if end == "delta" and row is not first:
+        yield f"AVG less that of {first['method']}", row[f"{front}/AVG"] - first[f"{front}/AVG"]
 
 
-def _misprint(method: str, note: dict) -> str:
-    parts = [f"{method}, {note['column']}:"]
-    if "printed" in note:
-        likely = "unknown" if note.get("likely") is None else note["likely"]
-        parts.append(f"printed {note['printed']}, likely {likely};")
-    return " ".join([*parts, note["reason"]])
+def _notes(table: dict) -> Iterator[tuple[dict, dict]]:
+    """(row, note) for all that is known about single printed numbers."""
+    return ((row, note) for row in table["rows"] for note in row.get("note", []))
+
+
+def _likely(note: dict) -> str | float:
+    return "unknown" if note.get("likely") is None else note["likely"]
+
+
+def _table(paper: str, id: str) -> dict:
+    known = _published("tables.json")
+    known = known[choose(paper, known, kind="paper", where="published tables")]
+    return known[choose(id, known, kind="table", where=f"published tables of {paper}")]
 
 
 def _published(name: str):

@@ -5,8 +5,8 @@
 
 Nothing is typed here. Printed numbers come from `data/published`; measured ones from the files in
 `data/results` that a manifest names (`data/queue.toml` at the papers' settings,
-`data/measured.toml` at smaller ones); verdicts from the tables that the committed notebooks show. A
-file that is not what its place says is named and skipped, as in `manifest.survey`.
+`data/measured.toml` at smaller ones); verdicts from the records in the committed notebooks. A file
+that is not what its place says is named and skipped, as in `manifest.survey`.
 """
 
 import re
@@ -19,14 +19,13 @@ from pathlib import Path
 import pandas as pd
 
 from .. import papers
-from ..engine.files import ROOT, load_json, shown, write_atomically
+from ..engine.files import ROOT, shown, write_atomically
 from ..errors import SettingError, StorageError
 from ..experiments import manifest, recipes, results
 from ..experiments.manifest import Run
 from ..measures import inter, intra
 from ..papers import ledger, spread, verdicts
-from ..papers.ledger import not_accuracy, owners
-from ..papers.printed import PUBLISHED, tables
+from ..papers.printed import Cell, accuracies, tables
 
 MEASURED = ROOT / "data" / "measured.toml"
 PAPER, STAND_IN, REDUCED, OPEN = "paper", "stand-in", "reduced", "not yet"
@@ -37,8 +36,7 @@ NEITHER = "no verdict"  # at other settings or on other data, a number cannot me
 NO_RUN = "no run is planned"
 NOTHING = "nothing (what the paper leaves open is chosen in the recipe)"
 HIDDEN = {"eval_every", "observe"}  # when we look changes nothing that we see
-WHOLE = {"avg", "average", "inter", "intra", "accuracy", "digits_inter_acc"}  # over all clients
-ALSO = re.compile(r"delta|^lambda$|/delta$")  # columns that are no accuracy
+PLACE = ["paper", "table", "row", "column"]
 
 
 @dataclass(frozen=True)
@@ -62,36 +60,28 @@ class Report:
         groups = {}
         for run in self.runs:
             groups.setdefault((run.table, run.row, run.column), []).append(run)
-        lines, planned = [], set()
-        for runs in groups.values():
-            for key in runs[0].tables:
-                lines += _cells(self, runs, key)
-        planned = {(line["paper"], line["table"], line["row"], line["column"]) for line in lines}
-        for paper, key in tables():
-            for row, column, printed, likely in printed_cells(paper, key):
-                if (paper, key, row, column) not in planned:
-                    lines.append({"paper": paper, "table": key, "row": row, "column": column,
-                                  "printed": printed, "likely": likely, "setting": OPEN,
-                                  "verdict": OPEN, "measured": "", "seeds": "", "values": (),
-                                  "run": NO_RUN, "machine": "", "command": NO_RUN})  # fmt: skip
+        lines = [line for runs in groups.values() for key in runs[0].tables
+                 for line in _cells(self, runs, key)]  # fmt: skip
+        planned = {tuple(line[name] for name in PLACE) for line in lines}
+        lines += [_line(paper, key, cell) for paper, key in tables()
+                  for cell in accuracies(paper, key)
+                  if (paper, key, cell.row, cell.column) not in planned]  # fmt: skip
         return pd.DataFrame(lines)
 
     @cached_property
     def best(self) -> pd.DataFrame:
         """The cells with one line each: the setting nearest to the paper's that was measured."""
-        cells = self.cells.assign(rank=self.cells["setting"].map(SETTINGS.index))
-        ranked = cells.sort_values("rank", kind="stable")
-        one = ranked.drop_duplicates(["paper", "table", "row", "column"])
-        return one.sort_index().drop(columns="rank")
+        ranks = self.cells["setting"].map(SETTINGS.index).sort_values(kind="stable")
+        return self.cells.loc[ranks.index].drop_duplicates(PLACE).sort_index()
 
     def table(self, paper: str, key: str) -> pd.DataFrame:
         """A printed table beside ours: row | column | paper | measured | ... | command."""
         cells = self._of(paper, key)
         printed = [f"{p:g}" + (f" (likely {q:g})" if p != q else "")
                    for p, q in zip(cells["printed"], cells["likely"], strict=True)]  # fmt: skip
-        columns = ["measured", "seeds", "verdict", "setting", "run", "machine", "command"]
-        front = cells[["row", "column"]].assign(**{"paper": printed})
-        return pd.concat([front, cells[columns]], axis=1).reset_index(drop=True)
+        columns = ["row", "column", "paper", "measured", "seeds", "verdict", "setting", "run",
+                   "machine", "command"]  # fmt: skip
+        return cells.assign(paper=printed)[columns].reset_index(drop=True)
 
     def blocks(self, paper: str, key: str) -> list["Block"]:
         """A printed table as one grid per line of a manifest; what no run stands for comes last."""
@@ -104,57 +94,49 @@ class Report:
             ["run", "setting"], sort=False
         ):
             grid = lines.pivot(index="row", columns="column", values="said").fillna("")
-            one = lines["command"].iloc[0]
-            name, _, row = one.partition(f'--only "{run}: ')
+            whole = f'--only "{run}: "'
             blocks.append(Block(
                 run, setting, ", ".join(dict.fromkeys(lines["seeds"])),
                 grid.loc[lines["row"].unique(), lines["column"].unique()],
                 differ.get(run, "") if setting != OPEN else "",
-                f'{name}--only "{run}: "{row.partition(chr(34))[2]}' if row else one,
+                re.sub(rf"{re.escape(whole[:-1])}.*?\"", whole, lines["command"].iloc[0]),
             ))  # fmt: skip
         return sorted(blocks, key=lambda b: (b.run == NO_RUN, SETTINGS.index(b.setting)))
 
     def differences(self, paper: str, key: str) -> list[tuple[str, str]]:
         """(line of a manifest, what differs) for all that measured something of this table."""
-        papers.require_table(paper, key, where="report")
-        said, planned = {}, {}
         mine = [run for run in self.runs if run.paper == paper and key in run.tables]
-        for run in mine:  # the paper's own data count more
-            if run.manifest == manifest.MANIFEST:
-                place = (run.row, run.column, run.method)
-                if place not in planned or not run.instead_of:
-                    planned[place] = run
+        queued = [run for run in mine if run.manifest == manifest.MANIFEST]
+        queued.sort(key=lambda run: not run.instead_of)  # the paper's own data count more
+        planned = {(run.row, run.column, run.method): run for run in queued}
+        said = {}
         for run in mine:
             if run.path(self.folder) in self.found:
                 parts = differs(run, planned.get((run.row, run.column, run.method)))
-                said.setdefault(run.table, []).append(parts)
-        lines = []
-        for name, all_parts in said.items():
-            parts = dict.fromkeys(part for parts in all_parts for part in parts)
-            lines.append((name, "; ".join(parts) or NOTHING))
-        return lines
+                said.setdefault(run.table, {}).update(dict.fromkeys(parts))
+        return [(name, "; ".join(parts) or NOTHING) for name, parts in said.items()]
 
     def _of(self, paper: str, key: str) -> pd.DataFrame:
         """The cells of one printed table; raises `SettingError` where there is none."""
-        papers.require_table(paper, key, where="report")
+        papers.published_table(paper, key)
         return self.cells[(self.cells["paper"] == paper) & (self.cells["table"] == key)]
 
     def coverage(self, book: pd.DataFrame) -> pd.DataFrame:
         """One line per printed table: owner, accuracies, how many at each setting, its claims.
 
-        `book` is the ledger of all claims, `ledger.read()`.
+        `book` is the ledger of all claims, `papers.claims()`.
         """
-        owner, other = owners()["tables"], not_accuracy()
-        lines = []
+        owners, lines = ledger.owners(), []
         for paper, key in tables():
             mine = self.best[(self.best["paper"] == paper) & (self.best["table"] == key)]
             counts = mine["setting"].value_counts()
-            about = book[[(paper == p and key in t) for p, t in
-                            zip(book["paper"], book["tables"], strict=True)]]  # fmt: skip
+            about = book[[p == paper and key in t
+                          for p, t in zip(book["paper"], book["tables"], strict=True)]]  # fmt: skip
             lines.append({
-                "paper": paper, "table": key, "notebook": owner[paper, key],
+                "paper": paper, "table": key, "notebook": owners["tables"][paper, key],
                 "numbers": len(mine), **{COLUMNS[s]: int(counts.get(s, 0)) for s in SETTINGS},
-                "its claims": ledger.in_words(about) or other.get((paper, key), ""),
+                "its claims": ledger.in_words(about)
+                or owners["not_accuracy"].get((paper, key), ""),
             })  # fmt: skip
         return pd.DataFrame(lines)
 
@@ -184,36 +166,16 @@ def build(folder=results.RESULTS, manifests: Sequence[Path] = (manifest.MANIFEST
 # --- cells
 
 
-def printed_cells(paper: str, key: str) -> list[tuple[str, str, float, float]]:
-    """(row, column, printed, likely) of every accuracy in a table; likely: a misprint mended."""
-    if (paper, key) in not_accuracy():
-        return []
-    frame = papers.published_table(paper, key)
-    raw = load_json(PUBLISHED / "tables.json")[paper][key]["rows"]
-    cells = []
-    for name, row in zip(frame.attrs["rows"], raw, strict=True):
-        likely = {n["column"]: n["likely"] for n in row.get("note", []) if n.get("likely")}
-        for column in frame.attrs["printed"]:
-            value = row.get(column)
-            if isinstance(value, int | float) and not ALSO.search(column):
-                cells.append((name, column, float(value), float(likely.get(column, value))))
-    return cells
-
-
 def accuracy(result: results.Result, domain: str = "", *, elsewhere: bool = False, last: int = 1,
              before: bool = False) -> float | None:  # fmt: skip
     """Mean accuracy of the clients of a domain (of all, if none is named), in percent.
 
-    On their own tests or `elsewhere`, over the `last` tested rounds, or `before` round 1. A domain
-    may be cut short ("AM" for amazon), as the papers do. None: this was not measured.
+    On their own tests or `elsewhere`, over the `last` tested rounds, or `before` round 1. None:
+    this was not measured.
     """
     history = result.history
-    tests, own = history["tests"], [history["tests"].index(d) for d in history["domains"]]
-    if domain:
-        name = _test(domain, tests)
-        chosen = [i for i, j in enumerate(own) if tests[j] == name]
-    else:
-        chosen = list(range(len(own)))
+    own = [history["tests"].index(name) for name in history["domains"]]
+    chosen = [i for i, name in enumerate(history["domains"]) if domain in ("", name)]
     ends = [e["matrix"] for e in history["accuracy"] if e["moment"] == "end"
             and (e["round"] == 0) == before][-last:]  # fmt: skip
     found = [(inter if elsewhere else intra)(matrix, own) for matrix in ends]
@@ -222,52 +184,34 @@ def accuracy(result: results.Result, domain: str = "", *, elsewhere: bool = Fals
     return 100 * statistics.fmean(row[i] for row in found for i in chosen)
 
 
-def meaning(table: pd.DataFrame, key: str, column: str, named: str) -> tuple[str, bool] | None:
-    """(domain, elsewhere?) that a printed column stands for, or None for what is no accuracy.
-
-    `named` is what the manifest calls it: the column itself, or a group of columns.
-    """
-    if ALSO.search(column):
-        return None
-    end = column if column == named else column.removesuffix(f" {named}")
-    end = end.rpartition("/")[2]
-    about = f"{key} {column}".lower()
-    elsewhere = end.endswith("->") or (
-        not end.endswith("<-") and "intra" not in about
-        and "inter" in f"{about} {table.attrs['caption']}".lower()
-    )  # fmt: skip
-    domain = end.removesuffix("->").removesuffix("<-")
-    return ("" if domain.lower() in WHOLE else domain), elsewhere
-
-
 def _cells(report: Report, runs: Sequence[Run], key: str) -> list[dict]:
     """The lines of one row and column of a manifest, whose runs differ in the seed alone."""
     run, lines = runs[0], []
-    done = [(r.seed, report.found[p]) for r in runs if (p := r.path(report.folder)) in report.found]
-    frame = papers.published_table(run.paper, key)
-    columns = papers.columns_of(frame, run.column)
-    for row, column, printed, likely in printed_cells(run.paper, key):
-        if row != run.row or column not in columns:
-            continue
-        domain, elsewhere = meaning(frame, key, column, run.column)
-        options = {"elsewhere": elsewhere, "last": run.last, "before": run.before}
-        values = [accuracy(result, domain, **options) for _, result in done]
-        if done and None in values and column == run.column:  # a column that is no domain
-            values = [accuracy(result, "", **options) for _, result in done]
-        if None in values:
-            continue  # a domain that these data do not have
-        setting = _setting(run, [result for _, result in done])
-        lines.append({
-            "paper": run.paper, "table": key, "row": row, "column": column, "printed": printed,
-            "likely": likely, "setting": setting, "values": tuple(values),
-            "measured": spread(values, 1) if values else "",
-            "seeds": ", ".join(str(seed) for seed, _ in done),
-            "verdict": beside(values, likely) if setting == PAPER
-            else OPEN if setting == OPEN else NEITHER,
-            "run": run.table, "machine": machine([result for _, result in done]),
-            "command": command(run, again=bool(done)),
-        })  # fmt: skip
+    there = {r.seed: report.found[p] for r in runs if (p := r.path(report.folder)) in report.found}
+    done = list(there.values())
+    about = {"seeds": ", ".join(map(str, there)), "run": run.table, "machine": machine(done),
+             "command": command(run, again=bool(done))}  # fmt: skip
+    columns = papers.columns_of(papers.published_table(run.paper, key), run.column)
+    for cell in accuracies(run.paper, key):
+        if cell.row == run.row and cell.column in columns:
+            options = {"elsewhere": cell.elsewhere, "last": run.last, "before": run.before}
+            values = [accuracy(result, cell.domain, **options) for result in done]
+            if None not in values:  # else it is a domain that these data do not have
+                lines.append(_line(run.paper, key, cell, _setting(run, done), values, **about))
     return lines
+
+
+def _line(paper: str, key: str, cell: Cell, setting: str = OPEN, values: Sequence[float] = (),
+          seeds: str = "", run: str = NO_RUN, machine: str = "",
+          command: str = NO_RUN) -> dict:  # fmt: skip
+    """A line of `Report.cells`."""
+    said = beside(values, cell.likely) if setting == PAPER else OPEN if setting == OPEN else NEITHER
+    return {
+        "paper": paper, "table": key, "row": cell.row, "column": cell.column,
+        "printed": cell.printed, "likely": cell.likely, "setting": setting,
+        "values": tuple(values), "measured": spread(values, 1) if values else "", "seeds": seeds,
+        "verdict": said, "run": run, "machine": machine, "command": command,
+    }  # fmt: skip
 
 
 def _setting(run: Run, done: Sequence[results.Result]) -> str:
@@ -276,22 +220,6 @@ def _setting(run: Run, done: Sequence[results.Result]) -> str:
     if run.recipe.profile != "paper":
         return REDUCED
     return STAND_IN if run.instead_of or any(r.scenario["stand_in"] for r in done) else PAPER
-
-
-def _test(domain: str, tests: Sequence[str]) -> str | None:
-    """The one test set that a paper's name for a domain means.
-
-    The same name but for signs and case; else one that begins with it ("AM"); else one that begins
-    with the same five letters ("SynthDigits" for synthetic).
-    """
-    plain = {"".join(filter(str.isalnum, name)).lower(): name for name in tests}
-    short = "".join(filter(str.isalnum, domain)).lower()
-    if short in plain:
-        return plain[short]
-    for begin in (short, short[:5]):
-        if len(found := [name for key, name in plain.items() if key.startswith(begin)]) == 1:
-            return found[0]
-    return None
 
 
 def beside(values: Sequence[float], printed: float) -> str:
@@ -400,7 +328,7 @@ def with_part(text: str, part: str, *, begin: str = BEGIN) -> str:
 def update_readme(path: Path = ROOT / "README.md") -> bool:
     """Make the part of README.md anew; return whether it changed."""
     text = path.read_text(encoding="utf-8")
-    new = with_part(text, readme_part(build(), ledger.read()))
+    new = with_part(text, readme_part(build(), papers.claims()))
     if new != text:
         write_atomically(path, lambda name: Path(name).write_text(new, encoding="utf-8"))
     return new != text

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import Counter
 from pathlib import Path
 
 from ..engine.files import ROOT, shown, write_atomically
@@ -51,7 +52,7 @@ def execute(path: Path, options) -> dict:
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
-    from ..papers.verdicts import verdicts_in
+    from ..papers.verdicts import kind, records_in
     from .pages import title_of, write_page
 
     copy = options.output / "executed" / path.name
@@ -68,7 +69,7 @@ def execute(path: Path, options) -> dict:
         problem = f"FAILED in cell {error.exec_count}: {error.ename}: {error.evalue}"
     executed = nbformat.read(copy, as_version=4)
     write_page(copy, page)
-    counts = verdicts_in(executed)
+    counts = Counter(kind(record["verdict"]) for record in records_in(executed))
     status = f"{time.monotonic() - began:.0f} s"
     if counts:
         status += "; claims: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
