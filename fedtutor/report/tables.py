@@ -1,17 +1,13 @@
-"""The report: every printed number beside what was measured, and every claim in one ledger.
-
-    python -m fedtutor report            what is covered, and which files were skipped
-    python -m fedtutor report --readme   the same into README.md
+"""The report: every printed number beside what was measured.
 
 Nothing is typed here. Printed numbers come from `data/published`; measured ones from the files in
 `data/results` that a manifest names (`data/queue.toml` at the papers' settings,
-`data/measured.toml` at smaller ones); verdicts from the records in the committed notebooks. A file
-that is not what its place says is named and skipped, as in `manifest.survey`.
+`data/measured.toml` at smaller ones); verdicts from the records in the committed notebooks.
 """
 
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,8 +31,19 @@ ABOVE, BELOW, EQUAL, ONE = "above", "below", "not told apart", "one seed"
 NEITHER = "no verdict"  # at other settings or on other data, a number cannot meet a printed one
 NO_RUN = "no run is planned"
 NOTHING = "nothing (what the paper leaves open is chosen in the recipe)"
-HIDDEN = {"eval_every", "observe"}  # when we look changes nothing that we see
 PLACE = ["paper", "table", "row", "column"]
+
+
+@dataclass(frozen=True)
+class Block:
+    """What one line of a manifest says about a printed table."""
+
+    run: str  # its name there
+    setting: str
+    seeds: str
+    grid: pd.DataFrame  # row by column: printed (a misprint mended); measured, verdict
+    differs: str
+    command: str  # computes all of it; `Report.table` has the command of each cell
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ class Report:
 
     runs: tuple[Run, ...]
     found: dict  # path -> results.Result
-    faults: tuple[str, ...]  # files that were skipped, in words
+    faults: tuple[str, ...]  # files that were skipped, in words: `manifest.survey`
     folder: Path
 
     @cached_property
@@ -57,16 +64,42 @@ class Report:
         `seeds`, in percent; `verdict` the rule of all claims, asked of measured minus printed
         (where a misprint is known, minus the likely number); `command` computes the cell anew.
         """
-        groups = {}
+        groups, lines = {}, []
         for run in self.runs:
-            groups.setdefault((run.table, run.row, run.column), []).append(run)
-        lines = [line for runs in groups.values() for key in runs[0].tables
-                 for line in _cells(self, runs, key)]  # fmt: skip
+            for key in run.tables:
+                groups.setdefault((run.table, run.row, run.column, key), []).append(run)
+        for (_, row, column, key), runs in groups.items():
+            paper = runs[0].paper
+            columns = papers.columns_of(papers.published_table(paper, key), column)
+            lines += [self._line(paper, key, cell, runs) for cell in accuracies(paper, key)
+                      if cell.row == row and cell.column in columns]  # fmt: skip
+        lines = [line for line in lines if line]
         planned = {tuple(line[name] for name in PLACE) for line in lines}
-        lines += [_line(paper, key, cell) for paper, key in tables()
+        lines += [self._line(paper, key, cell) for paper, key in tables()
                   for cell in accuracies(paper, key)
                   if (paper, key, cell.row, cell.column) not in planned]  # fmt: skip
         return pd.DataFrame(lines)
+
+    def _line(self, paper: str, key: str, cell: Cell, runs: Sequence[Run] = ()) -> dict | None:
+        """A line of `cells`, from runs that differ in the seed alone.
+
+        None where their data do not have the domain of the cell.
+        """
+        done = {r.seed: self.found[p] for r in runs if (p := r.path(self.folder)) in self.found}
+        setting = _setting(runs[0], done.values()) if done else OPEN
+        values = [accuracy(result, cell.domain, elsewhere=cell.elsewhere, last=runs[0].last,
+                           before=runs[0].before) for result in done.values()]  # fmt: skip
+        if None in values:
+            return None
+        said = {PAPER: beside(values, cell.likely), OPEN: OPEN}.get(setting, NEITHER)
+        return {
+            "paper": paper, "table": key, "row": cell.row, "column": cell.column,
+            "printed": cell.printed, "likely": cell.likely, "setting": setting,
+            "values": tuple(values), "measured": spread(values, 1) if values else "",
+            "seeds": ", ".join(map(str, done)), "verdict": said,
+            "run": runs[0].table if runs else NO_RUN, "machine": machine(done.values()),
+            "command": command(runs[0], again=bool(done)) if runs else NO_RUN,
+        }  # fmt: skip
 
     @cached_property
     def best(self) -> pd.DataFrame:
@@ -83,43 +116,37 @@ class Report:
                    "machine", "command"]  # fmt: skip
         return cells.assign(paper=printed)[columns].reset_index(drop=True)
 
-    def blocks(self, paper: str, key: str) -> list["Block"]:
+    def blocks(self, paper: str, key: str) -> list[Block]:
         """A printed table as one grid per line of a manifest; what no run stands for comes last."""
         cells = self._of(paper, key)
         said = [f"{c.likely:g}" + (f"; {c.measured}" if c.measured else "")
                 + (f", {c.verdict}" if c.setting == PAPER else "")
                 for c in cells.itertuples()]  # fmt: skip
-        differ, blocks = dict(self.differences(paper, key)), []
+        differ, blocks = self.differences(paper, key), []
         for (run, setting), lines in cells.assign(said=said).groupby(
             ["run", "setting"], sort=False
         ):
             grid = lines.pivot(index="row", columns="column", values="said").fillna("")
-            whole = f'--only "{run}: "'
+            part = rf'--only "{re.escape(run)}: '
             blocks.append(Block(
                 run, setting, ", ".join(dict.fromkeys(lines["seeds"])),
                 grid.loc[lines["row"].unique(), lines["column"].unique()],
                 differ.get(run, "") if setting != OPEN else "",
-                re.sub(rf"{re.escape(whole[:-1])}.*?\"", whole, lines["command"].iloc[0]),
+                re.sub(rf'({part})[^"]*', r"\1", lines["command"].iloc[0]),
             ))  # fmt: skip
         return sorted(blocks, key=lambda b: (b.run == NO_RUN, SETTINGS.index(b.setting)))
 
-    def differences(self, paper: str, key: str) -> list[tuple[str, str]]:
-        """(line of a manifest, what differs) for all that measured something of this table."""
+    def differences(self, paper: str, key: str) -> dict[str, str]:
+        """Line of a manifest -> what differs, for all that measured something of this table."""
         mine = [run for run in self.runs if run.paper == paper and key in run.tables]
         queued = [run for run in mine if run.manifest == manifest.MANIFEST]
         queued.sort(key=lambda run: not run.instead_of)  # the paper's own data count more
-        planned = {(run.row, run.column, run.method): run for run in queued}
-        said = {}
+        planned, said = {(run.row, run.column, run.method): run for run in queued}, {}
         for run in mine:
             if run.path(self.folder) in self.found:
-                parts = differs(run, planned.get((run.row, run.column, run.method)))
+                parts = differs(run, planned.get((run.row, run.column, run.method), run))
                 said.setdefault(run.table, {}).update(dict.fromkeys(parts))
-        return [(name, "; ".join(parts) or NOTHING) for name, parts in said.items()]
-
-    def _of(self, paper: str, key: str) -> pd.DataFrame:
-        """The cells of one printed table; raises `SettingError` where there is none."""
-        papers.published_table(paper, key)
-        return self.cells[(self.cells["paper"] == paper) & (self.cells["table"] == key)]
+        return {name: "; ".join(parts) or NOTHING for name, parts in said.items()}
 
     def coverage(self, book: pd.DataFrame) -> pd.DataFrame:
         """One line per printed table: owner, accuracies, how many at each setting, its claims.
@@ -127,30 +154,23 @@ class Report:
         `book` is the ledger of all claims, `papers.claims()`.
         """
         owners, lines = ledger.owners(), []
-        for paper, key in tables():
-            mine = self.best[(self.best["paper"] == paper) & (self.best["table"] == key)]
-            counts = mine["setting"].value_counts()
-            about = book[[p == paper and key in t
+        for place in tables():
+            paper, key = place
+            counts = self._of(*place, self.best)["setting"].value_counts()
+            about = book[[paper == p and key in t
                           for p, t in zip(book["paper"], book["tables"], strict=True)]]  # fmt: skip
             lines.append({
-                "paper": paper, "table": key, "notebook": owners["tables"][paper, key],
-                "numbers": len(mine), **{COLUMNS[s]: int(counts.get(s, 0)) for s in SETTINGS},
-                "its claims": ledger.in_words(about)
-                or owners["not_accuracy"].get((paper, key), ""),
+                "paper": paper, "table": key, "notebook": owners["tables"][place],
+                "numbers": counts.sum(), **{COLUMNS[s]: counts.get(s, 0) for s in SETTINGS},
+                "its claims": ledger.in_words(about) or owners["not_accuracy"].get(place, ""),
             })  # fmt: skip
         return pd.DataFrame(lines)
 
-
-@dataclass(frozen=True)
-class Block:
-    """What one line of a manifest says about a printed table."""
-
-    run: str  # its name there
-    setting: str
-    seeds: str
-    grid: pd.DataFrame  # row by column: printed (a misprint mended); measured, verdict
-    differs: str
-    command: str  # computes all of it; `Report.table` has the command of each cell
+    def _of(self, paper: str, key: str, cells: pd.DataFrame | None = None) -> pd.DataFrame:
+        """The cells of one printed table; raises `SettingError` where there is none."""
+        papers.published_table(paper, key)
+        cells = self.cells if cells is None else cells
+        return cells[(cells["paper"] == paper) & (cells["table"] == key)]
 
 
 def build(folder=results.RESULTS, manifests: Sequence[Path] = (manifest.MANIFEST, MEASURED)):
@@ -184,39 +204,7 @@ def accuracy(result: results.Result, domain: str = "", *, elsewhere: bool = Fals
     return 100 * statistics.fmean(row[i] for row in found for i in chosen)
 
 
-def _cells(report: Report, runs: Sequence[Run], key: str) -> list[dict]:
-    """The lines of one row and column of a manifest, whose runs differ in the seed alone."""
-    run, lines = runs[0], []
-    there = {r.seed: report.found[p] for r in runs if (p := r.path(report.folder)) in report.found}
-    done = list(there.values())
-    about = {"seeds": ", ".join(map(str, there)), "run": run.table, "machine": machine(done),
-             "command": command(run, again=bool(done))}  # fmt: skip
-    columns = papers.columns_of(papers.published_table(run.paper, key), run.column)
-    for cell in accuracies(run.paper, key):
-        if cell.row == run.row and cell.column in columns:
-            options = {"elsewhere": cell.elsewhere, "last": run.last, "before": run.before}
-            values = [accuracy(result, cell.domain, **options) for result in done]
-            if None not in values:  # else it is a domain that these data do not have
-                lines.append(_line(run.paper, key, cell, _setting(run, done), values, **about))
-    return lines
-
-
-def _line(paper: str, key: str, cell: Cell, setting: str = OPEN, values: Sequence[float] = (),
-          seeds: str = "", run: str = NO_RUN, machine: str = "",
-          command: str = NO_RUN) -> dict:  # fmt: skip
-    """A line of `Report.cells`."""
-    said = beside(values, cell.likely) if setting == PAPER else OPEN if setting == OPEN else NEITHER
-    return {
-        "paper": paper, "table": key, "row": cell.row, "column": cell.column,
-        "printed": cell.printed, "likely": cell.likely, "setting": setting,
-        "values": tuple(values), "measured": spread(values, 1) if values else "", "seeds": seeds,
-        "verdict": said, "run": run, "machine": machine, "command": command,
-    }  # fmt: skip
-
-
-def _setting(run: Run, done: Sequence[results.Result]) -> str:
-    if not done:
-        return OPEN
+def _setting(run: Run, done: Collection[results.Result]) -> str:
     if run.recipe.profile != "paper":
         return REDUCED
     return STAND_IN if run.instead_of or any(r.scenario["stand_in"] for r in done) else PAPER
@@ -230,35 +218,29 @@ def beside(values: Sequence[float], printed: float) -> str:
     return {verdicts.HOLDS: ABOVE, verdicts.FAILS: BELOW}.get(said, EQUAL)
 
 
-def differs(run: Run, planned: Run | None = None) -> list[str]:
+def differs(run: Run, planned: Run) -> list[str]:
     """What a run does otherwise than the paper's profile: its note, and `key ours (paper's)`.
 
-    `planned` is the run of the queue that stands for the same row, if there is one.
+    `planned` is the run of the queue that stands for the same row, or `run` itself.
     """
     parts = [run.note] if run.note else []
     scenario = run.instead_of or run.recipe.scenario
-    model = planned or run
-    if model.recipe.profile == "paper" and model.recipe.scenario == scenario:
-        theirs = model.recipe.values()
+    if planned.recipe.profile == "paper" and planned.recipe.scenario == scenario:
+        theirs = planned.recipe.values()
     else:
-        paper = recipes.load(model.recipe.name, profile="paper", scenario=scenario)
-        own = {k: v for k, v in model.own.items() if k.startswith(f"{run.method}.")}
+        paper = recipes.load(planned.recipe.name, profile="paper", scenario=scenario)
+        own = {k: v for k, v in planned.own.items() if k.startswith(f"{run.method}.")}
         theirs = {**paper.values(), **run.own, **own}
-    ours = run.recipe.values()
-    for key, value in ours.items():
-        if key in theirs and value != theirs[key] and _matters(key, run, theirs):
-            owned = key.partition(".")[0] == run.method
-            name = key.partition(".")[2] if owned else key
+    skipped = {"eval_every", "observe"}  # when we look changes nothing that we see
+    if run.recipe.settings.client_epochs and theirs["client_epochs"]:
+        skipped.add("local_epochs")  # each client has a number of its own
+    for key, value in run.recipe.values().items():
+        owner, _, name = key.rpartition(".")
+        others = owner in run.recipe.methods and owner != run.method  # another method's parameter
+        if key in theirs and value != theirs[key] and key not in skipped and not others:
+            name = name if owner == run.method else key
             parts.append(f"{name} {_text(value)} ({_text(theirs[key])})")
     return parts
-
-
-def _matters(key: str, run: Run, theirs: dict) -> bool:
-    owner = key.partition(".")[0]
-    if owner in run.recipe.methods and owner not in (key, run.method):
-        return False  # a parameter of another method
-    per_client = run.recipe.settings.client_epochs and theirs["client_epochs"]
-    return key not in HIDDEN and not (key == "local_epochs" and per_client)
 
 
 def _text(value) -> str:
@@ -276,13 +258,13 @@ def command(run: Run, *, again: bool) -> str:
     return " ".join([*words, *(["--results build/again"] if again else [])])
 
 
-def machine(done: Sequence[results.Result]) -> str:
+def machine(done: Collection[results.Result]) -> str:
     """Devices and commits of results; a + marks code or recipes that differed from the commit."""
     said = []
-    for r in done:
-        git = r.environment.get("git") or {}
-        mark = f"{(git.get('commit') or 'no commit')[:7]}{'+' if git.get('dirty') else ''}"
-        said.append(f"{r.environment['device']}, torch {r.environment['torch']}, {mark}")
+    for made in (result.environment for result in done):
+        git = made.get("git") or {}
+        mark = (git.get("commit") or "no commit")[:7] + "+" * bool(git.get("dirty"))
+        said.append(f"{made['device']}, torch {made['torch']}, {mark}")
     return "; ".join(dict.fromkeys(said))
 
 
@@ -307,19 +289,15 @@ def readme_part(report: Report, book: pd.DataFrame) -> str:
 
 
 def _markdown(frame: pd.DataFrame) -> list[str]:
-    rows = [
-        ["", *frame.columns],
-        ["---"] * (1 + len(frame.columns)),
-        *([name, *line] for name, line in zip(frame.index, frame.values, strict=True)),
-    ]
+    rows = [["", *frame.columns], ["---"] * (1 + len(frame.columns)), *frame.itertuples()]
     return [f"| {' | '.join(map(str, row))} |" for row in rows]
 
 
 def with_part(text: str, part: str, *, begin: str = BEGIN) -> str:
     """README.md's `text` with `part` between the marks `begin` and END."""
-    before, found, rest = text.partition(begin)
-    after = rest.partition(END)[2]
-    if not found or not after:
+    before, _, rest = text.partition(begin)
+    _, found, after = rest.partition(END)
+    if not found:
         raise StorageError("README.md has no place for the report", where="README.md",
                            do=f"put {begin} and {END} on lines of their own")  # fmt: skip
     return f"{before}{begin}\n\n{part}\n\n{END}{after}"
