@@ -75,20 +75,20 @@ def owners(path: Path = OWNERS) -> dict[str, dict]:
     for what is owned twice or unknown, and for what nobody owns.
     """
     given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    known = {"tables": tables(), "claims": [c["id"] for p in PAPERS for c in claims_of(p)]}
-    found = {"tables": {}, "claims": {}}
-    for notebook, part in given["notebook"].items():
-        mine = {"tables": [tuple(name.split(" ", 1)) for name in part.get("tables", [])],
-                "claims": part.get("claims", [])}  # fmt: skip
-        for what, name in [(what, name) for what, names in mine.items() for name in names]:
-            if name in found[what] or name not in known[what]:
+    known = {"tables": [" ".join(place) for place in tables()],
+             "claims": [c["id"] for p in PAPERS for c in claims_of(p)]}  # fmt: skip
+    found = {"tables": {}, "claims": {}, "not_accuracy": given["not_accuracy"]}
+    for what, names in known.items():
+        for notebook, name in [(n, name) for n, part in given["notebook"].items()
+                               for name in part.get(what, [])]:  # fmt: skip
+            if name in found[what] or name not in names:
                 problem = "owned twice" if name in found[what] else "unknown"
                 raise SettingError(f"{name} is {problem}", where=f"{shown(path)}, {notebook}",
                                    do="give each to one notebook")  # fmt: skip
             found[what][name] = notebook
-    for what, names in known.items():
         if left := [name for name in names if name not in found[what]]:
             raise SettingError(f"nobody owns {left[0]}", where=shown(path),
                                do="write it below the notebook that measures it")  # fmt: skip
-    words = {tuple(name.split(" ", 1)): text for name, text in given["not_accuracy"].items()}
-    return {**found, "not_accuracy": words}
+    for what in ("tables", "not_accuracy"):
+        found[what] = {tuple(name.split(" ", 1)): text for name, text in found[what].items()}
+    return found

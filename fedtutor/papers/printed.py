@@ -6,7 +6,6 @@
 import statistics
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -40,22 +39,22 @@ def published_table(paper: str, id: str) -> pd.DataFrame:
     """
     table = _table(paper, id)
     rows = [{k: v for k, v in row.items() if k != "note"} for row in table["rows"]]
-    extra = [k for k in dict.fromkeys(k for row in rows for k in row)
-             if k != "method" and k not in table["columns"]]  # fmt: skip
-    frame = pd.DataFrame(rows, columns=["method", *table["columns"], *extra])
-    names = [(row["method"], *(row[k] for k in extra if isinstance(row.get(k), str)))
-             for row in rows]  # fmt: skip
-    often = Counter(row["method"] for row in rows)
-    frame.attrs["rows"] = [f"{name} ({', '.join(more)})" if often[name] > 1 else name
-                           for name, *more in names]  # fmt: skip
-    frame.attrs["printed"] = list(table["columns"])
-    frame.attrs["caption"] = table["caption"]
-    frame.attrs["notes"] = table.get("notes", []) + [
+    frame = pd.DataFrame(rows)
+    first = ["method", *table["columns"]]
+    extra = [column for column in frame if column not in first]
+    often, names = Counter(frame["method"]), []
+    for row in rows:
+        more = ", ".join(row[k] for k in extra if isinstance(row.get(k), str))
+        names.append(f"{row['method']} ({more})" if often[row["method"]] > 1 else row["method"])
+    notes = table.get("notes", []) + [
         f"{row['method']}, {note['column']}: "
         + (f"printed {note['printed']}, likely {_likely(note)}; " if "printed" in note else "")
         + note["reason"]
         for row, note in _notes(table)
     ]
+    frame = frame.reindex(columns=[*first, *extra])
+    frame.attrs = {"rows": names, "printed": list(table["columns"]), "caption": table["caption"],
+                   "notes": notes}  # fmt: skip
     return frame
 
 
@@ -75,31 +74,26 @@ def columns_of(table: pd.DataFrame, name: str = "") -> list[str]:
     return found
 
 
-class Cell(NamedTuple):
-    """A printed accuracy."""
+def accuracies() -> pd.DataFrame:
+    """Every printed accuracy: paper | table | row | column | printed | likely | domain | elsewhere.
 
-    row: str
-    column: str
-    printed: float
-    likely: float  # the printed number, or what a misprint should have been
-    domain: str  # whose clients: the name of their test set; "" for the mean of all
-    elsewhere: bool  # tested on the other domains, not on their own
-
-
-def accuracies(paper: str, id: str) -> list[Cell]:
-    """Every accuracy in a printed table, row by row; none where it holds other things."""
-    table, cells = _table(paper, id), []
-    means = {column: (domain, key == "others")
-             for key in ("own", "others")
-             for column, domain in table.get(key, {}).items()}  # fmt: skip
-    for name, row in zip(published_table(paper, id).attrs["rows"], table["rows"], strict=True):
-        likely = {n["column"]: n["likely"] for n in row.get("note", []) if n.get("likely")}
-        for column in table["columns"]:
-            if column in means and row.get(column) is not None:
-                value = float(row[column])
-                right = float(likely.get(column, value))
-                cells.append(Cell(name, column, value, right, *means[column]))
-    return cells
+    `likely` is the printed number, or what a misprint should have been; `domain` says whose clients
+    are meant, by the name of their test set ("" for the mean of all); they were tested on it, or
+    `elsewhere`, on the other domains.
+    """
+    lines = []
+    for paper, key in tables():
+        table = _table(paper, key)
+        means = {column: (domain, where == "others") for where in ("own", "others")
+                 for column, domain in table.get(where, {}).items()}  # fmt: skip
+        for name, row in zip(published_table(paper, key).attrs["rows"], table["rows"], strict=True):
+            likely = {n["column"]: n["likely"] for n in row.get("note", []) if n.get("likely")}
+            for column in table["columns"]:
+                if column in means and (value := row.get(column)) is not None:
+                    right = likely.get(column, value)
+                    lines.append((paper, key, name, column, value, right, *means[column]))
+    names = ["paper", "table", "row", "column", "printed", "likely", "domain", "elsewhere"]
+    return pd.DataFrame(lines, columns=names)
 
 
 def misprints() -> pd.DataFrame:
@@ -121,15 +115,14 @@ def recomputed() -> pd.DataFrame:
     lines = []
     for paper, key in tables():
         table, unit = _table(paper, key), 0.1 if paper == "FedLGD" else 0.01
-        for row in table["rows"]:
-            for column in table["columns"]:
-                if isinstance(row.get(column), int | float):
-                    for what, value in _again(table, row, column):
-                        lines.append({
-                            "paper": paper, "table": key, "row": row["method"], "column": column,
-                            "printed": row[column], "from": what, "computed": round(value, 3),
-                            "off": round((row[column] - value) / unit, 2),
-                        })  # fmt: skip
+        for row, column in [(row, column) for row in table["rows"] for column in table["columns"]]:
+            if isinstance(row.get(column), int | float):
+                lines += [
+                    {"paper": paper, "table": key, "row": row["method"], "column": column,
+                     "printed": row[column], "from": words, "computed": round(value, 3),
+                     "off": round((row[column] - value) / unit, 2)}
+                    for words, value in _again(table, row, column)
+                ]  # fmt: skip
     return pd.DataFrame(lines)
 
 

@@ -21,7 +21,7 @@ from ..experiments import manifest, recipes, results
 from ..experiments.manifest import Run
 from ..measures import inter, intra
 from ..papers import ledger, spread, verdicts
-from ..papers.printed import Cell, accuracies, tables
+from ..papers.printed import accuracies, tables
 
 MEASURED = ROOT / "data" / "measured.toml"
 PAPER, STAND_IN, REDUCED, OPEN = "paper", "stand-in", "reduced", "not yet"
@@ -64,23 +64,20 @@ class Report:
         `seeds`, in percent; `verdict` the rule of all claims, asked of measured minus printed
         (where a misprint is known, minus the likely number); `command` computes the cell anew.
         """
-        groups, lines = {}, []
+        groups, lines, cells = {}, [], list(accuracies().itertuples(index=False))
         for run in self.runs:
             for key in run.tables:
-                groups.setdefault((run.table, run.row, run.column, key), []).append(run)
-        for (_, row, column, key), runs in groups.items():
-            paper = runs[0].paper
-            columns = papers.columns_of(papers.published_table(paper, key), column)
-            lines += [self._line(paper, key, cell, runs) for cell in accuracies(paper, key)
-                      if cell.row == row and cell.column in columns]  # fmt: skip
+                place = (run.table, run.row, run.column, run.paper, key)
+                groups.setdefault(place, []).append(run)
+        for (_, row, column, *place), runs in groups.items():
+            columns = papers.columns_of(papers.published_table(*place), column)
+            lines += [self._line(cell, runs) for cell in cells if [cell.paper, cell.table] == place
+                      and cell.row == row and cell.column in columns]  # fmt: skip
         lines = [line for line in lines if line]
         planned = {tuple(line[name] for name in PLACE) for line in lines}
-        lines += [self._line(paper, key, cell) for paper, key in tables()
-                  for cell in accuracies(paper, key)
-                  if (paper, key, cell.row, cell.column) not in planned]  # fmt: skip
-        return pd.DataFrame(lines)
+        return pd.DataFrame(lines + [self._line(c) for c in cells if c[:4] not in planned])
 
-    def _line(self, paper: str, key: str, cell: Cell, runs: Sequence[Run] = ()) -> dict | None:
+    def _line(self, cell, runs: Sequence[Run] = ()) -> dict | None:
         """A line of `cells`, from runs that differ in the seed alone.
 
         None where their data do not have the domain of the cell.
@@ -93,7 +90,7 @@ class Report:
             return None
         said = {PAPER: beside(values, cell.likely), OPEN: OPEN}.get(setting, NEITHER)
         return {
-            "paper": paper, "table": key, "row": cell.row, "column": cell.column,
+            "paper": cell.paper, "table": cell.table, "row": cell.row, "column": cell.column,
             "printed": cell.printed, "likely": cell.likely, "setting": setting,
             "values": tuple(values), "measured": spread(values, 1) if values else "",
             "seeds": ", ".join(map(str, done)), "verdict": said,
