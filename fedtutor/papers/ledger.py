@@ -1,9 +1,7 @@
 """One ledger of all claims, and who owns which claim and which printed table.
 
-A verdict is written once: by the notebook that measures it, when that notebook is executed, into
-the records of its claims table (`verdicts.Claims`). `claims` takes it from there, so that nothing
-can be out of date but the notebook itself. `data/owners.toml` names the notebook of every claim and
-table, those to come included.
+A verdict is written once: by the notebook that measures it, as it is executed (`verdicts.Claims`).
+So nothing can be out of date but the notebook itself.
 """
 
 import tomllib

@@ -48,9 +48,9 @@ def published_table(paper: str, id: str) -> pd.DataFrame:
         names.append(f"{row['method']} ({more})" if often[row["method"]] > 1 else row["method"])
     notes = table.get("notes", []) + [
         f"{row['method']}, {note['column']}: "
-        + (f"printed {note['printed']}, likely {_likely(note)}; " if "printed" in note else "")
+        + (f"printed {note['printed']}, likely {likely}; " if "printed" in note else "")
         + note["reason"]
-        for row, note in _notes(table)
+        for row, note, likely in _notes(table)
     ]
     frame = frame.reindex(columns=[*first, *extra])
     frame.attrs = {"rows": names, "printed": list(table["columns"]), "caption": table["caption"],
@@ -100,9 +100,9 @@ def misprints() -> pd.DataFrame:
     """The known misprints: paper | table | row | column | printed | likely | why."""
     return pd.DataFrame([
         {"paper": paper, "table": key, "row": row["method"], "column": note["column"],
-         "printed": note["printed"], "likely": _likely(note), "why": note["reason"]}
+         "printed": note["printed"], "likely": likely, "why": note["reason"]}
         for paper, content in _published("tables.json").items() for key, table in content.items()
-        for row, note in _notes(table) if "printed" in note
+        for row, note, likely in _notes(table) if "printed" in note
     ])  # fmt: skip
 
 
@@ -142,13 +142,11 @@ def _again(table: dict, row: dict, column: str) -> Iterator[tuple[str, float]]:
         yield f"AVG less that of {first['method']}", row[f"{front}/AVG"] - first[f"{front}/AVG"]
 
 
-def _notes(table: dict) -> Iterator[tuple[dict, dict]]:
-    """(row, note) for all that is known about single printed numbers."""
-    return ((row, note) for row in table["rows"] for note in row.get("note", []))
-
-
-def _likely(note: dict) -> str | float:
-    return "unknown" if note.get("likely") is None else note["likely"]
+def _notes(table: dict) -> Iterator[tuple[dict, dict, str | float]]:
+    """(row, note, the likely number) for all that is known about single printed numbers."""
+    for row in table["rows"]:
+        for note in row.get("note", []):
+            yield row, note, "unknown" if note.get("likely") is None else note["likely"]
 
 
 def _table(paper: str, id: str) -> dict:

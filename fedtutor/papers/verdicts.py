@@ -1,7 +1,7 @@
-"""The rule by which a claim is judged, and the records of what a notebook measured for each.
+"""The rule by which a claim is judged, and what a notebook measured for each.
 
-A record is a claim's entry in a notebook's table, as data. The cell that shows the table leaves all
-of them in its output, below a MIME type of their own; `records_in` reads them from there.
+The cell that shows a notebook's table of claims leaves the same as data in its output, below a MIME
+type of its own; `records_in` reads it from there.
 """
 
 import re
@@ -30,9 +30,8 @@ def spread(values: Sequence[float], digits: int | None = 2, *, signed: bool = Fa
     values = [float(value) for value in values]
     if not values:
         return "-"
-    mean, sd, plus = statistics.fmean(values), None, "+" if signed else ""
-    if len(values) > 1:
-        sd = statistics.stdev(values)
+    mean, plus = statistics.fmean(values), "+" if signed else ""
+    sd = statistics.stdev(values) if len(values) > 1 else None
     if digits is None and not sd:
         whole = mean == round(mean) and abs(mean) < 1e12
         return f"{mean:{plus}{',.0f' if whole else '.4g'}}" + " ± 0" * (sd is not None)
@@ -49,17 +48,15 @@ def verdict(values: Sequence[float], claimed: int) -> str:
     neither; one seed alone is undecided. Raises `SettingError` for values that are no numbers.
     """
     if claimed not in (1, -1) or isinstance(claimed, bool):
-        raise SettingError(
-            f"claimed = {claimed!r}", where="verdict", do="give +1 (positive) or -1 (negative)"
-        )
+        raise SettingError(f"claimed = {claimed!r}", where="verdict",
+                           do="give +1 (positive) or -1 (negative)")  # fmt: skip
     try:
         signed = [claimed * float(value) for value in values]
     except (TypeError, ValueError):
         signed = []
     if not signed or not all(isfinite(value) for value in signed):
-        raise SettingError(
-            f"values = {values!r}", where="verdict", do="give one finite number per seed"
-        )
+        raise SettingError(f"values = {values!r}", where="verdict",
+                           do="give one finite number per seed")  # fmt: skip
     if len(signed) == 1 or abs(statistics.fmean(signed)) <= 2 * statistics.stdev(signed):
         return UNDECIDED
     if all(value > 0 for value in signed):
@@ -75,22 +72,19 @@ def kind(verdict: str) -> str:
 class Claims:
     """The claims of `papers` and of one notebook, with what the notebook measured for them.
 
-    A notebook's own claims are entered with `add`. Measuring a claim again replaces the first
-    measurement, so that a cell can be run twice.
+    Measuring a claim again replaces the first measurement, so that a cell can be run twice.
     """
 
     def __init__(self, *papers: str):
         self._claims = {c["id"]: c for paper in papers for c in claims_of(paper)}
-        self._found: dict[str, dict] = {}
+        self._records: dict[str, dict] = {}
 
     def add(self, id: str, statement: str, where: str) -> None:
         """Enter a claim of the notebook itself, e.g. `add("start-01", "...", "section 3")`."""
         prefixes = {c["id"].partition("-")[0] for paper in PAPERS for c in claims_of(paper)}
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", id) or id.partition("-")[0] in prefixes:
-            raise SettingError(
-                f"claim id {id!r}", where="Claims.add",
-                do="write the notebook's own prefix and a number, such as 'start-01'",
-            )  # fmt: skip
+            raise SettingError(f"claim id {id!r}", where="Claims.add", do="write the notebook's "
+                               "own prefix and a number, such as 'start-01'")  # fmt: skip
         self._claims[id] = {"statement": statement, "where": where, "direction": "-"}
 
     def measure(self, id: str, values: Sequence[float], *, claimed: int, unit: str, setting: str,
@@ -116,10 +110,8 @@ class Claims:
     def not_testable(self, id: str, why: str) -> None:
         """Enter that a claim cannot be tested here: only where a data set is absent; name it."""
         if not why.strip():
-            raise SettingError(
-                f"claim {id} without a reason", where="Claims.not_testable",
-                do="name the data set that is absent",
-            )  # fmt: skip
+            raise SettingError(f"claim {id} without a reason", where="Claims.not_testable",
+                               do="name the data set that is absent")  # fmt: skip
         self._enter(id, measured="-", verdict=f"{NOT_TESTABLE}: {why}", setting="-", live=False,
                     values=[], unit="", claimed=0)  # fmt: skip
 
@@ -130,10 +122,7 @@ class Claims:
         processor may turn the verdict; `values`: one per seed, at six digits; `unit`; `claimed`:
         the sign that the claim gives to the values, 0 where nothing was measured.
         """
-        return [
-            {"id": id, "claim": claim["statement"], "where": claim["where"], **self._found[id]}
-            for id, claim in self._claims.items() if id in self._found
-        ]  # fmt: skip
+        return [self._records[id] for id in self._claims if id in self._records]
 
     def table(self) -> pd.DataFrame:
         """claim | where | paper | measured | verdict | setting of all measured claims, by id.
@@ -141,16 +130,15 @@ class Claims:
         Shown by a notebook's cell, it leaves its records in the cell's output.
         """
         records = self.records()
-        lines = {record["id"]: [record[name] for name in COLUMNS] for record in records}
-        table = _Table.from_dict(lines, orient="index", columns=COLUMNS)
+        table = _Table(records, columns=COLUMNS, index=[record["id"] for record in records])
         table.attrs["records"] = records
         return table
 
     def verdicts(self) -> None:
         """Print one line per measured claim: id and verdict, and whether it was measured live.
 
-        A live verdict may be another one on another processor. So the validation of the notebooks
-        compares that the line is there, and not what it says.
+        So the validation of the notebooks compares that the line of a live verdict is there, and
+        not what it says: on another processor it may be another one.
         """
         records = self.records()
         for record in records:
@@ -160,7 +148,9 @@ class Claims:
 
     def _enter(self, id: str, paper: str | float | None = None, **found) -> None:
         claim = self._claims[choose(id, self._claims, kind="claim", where="this ledger")]
-        self._found[id] = {"paper": str(claim["direction"] if paper is None else paper), **found}
+        said = str(claim["direction"] if paper is None else paper)
+        self._records[id] = {"id": id, "claim": claim["statement"], "where": claim["where"],
+                             "paper": said, **found}  # fmt: skip
 
 
 class _Table(pd.DataFrame):

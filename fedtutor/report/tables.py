@@ -7,6 +7,7 @@ Nothing is typed here. Printed numbers come from `data/published`; measured ones
 
 import re
 import statistics
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -107,29 +108,26 @@ class Report:
     def table(self, paper: str, key: str) -> pd.DataFrame:
         """A printed table beside ours: row | column | paper | measured | ... | command."""
         cells = self._of(paper, key)
-        printed = [f"{p:g}" + (f" (likely {q:g})" if p != q else "")
-                   for p, q in zip(cells["printed"], cells["likely"], strict=True)]  # fmt: skip
+        cells["paper"] = [f"{c.printed:g}" + f" (likely {c.likely:g})" * (c.printed != c.likely)
+                          for c in cells.itertuples()]  # fmt: skip
         columns = ["row", "column", "paper", "measured", "seeds", "verdict", "setting", "run",
                    "machine", "command"]  # fmt: skip
-        return cells.assign(paper=printed)[columns].reset_index(drop=True)
+        return cells[columns].reset_index(drop=True)
 
     def blocks(self, paper: str, key: str) -> list[Block]:
         """A printed table as one grid per line of a manifest; what no run stands for comes last."""
         cells = self._of(paper, key)
-        said = [f"{c.likely:g}" + (f"; {c.measured}" if c.measured else "")
-                + (f", {c.verdict}" if c.setting == PAPER else "")
-                for c in cells.itertuples()]  # fmt: skip
+        cells["said"] = [f"{c.likely:g}" + (f"; {c.measured}" if c.measured else "")
+                         + (f", {c.verdict}" if c.setting == PAPER else "")
+                         for c in cells.itertuples()]  # fmt: skip
         differ, blocks = self.differences(paper, key), []
-        for (run, setting), lines in cells.assign(said=said).groupby(
-            ["run", "setting"], sort=False
-        ):
+        for (run, setting), lines in cells.groupby(["run", "setting"], sort=False):
             grid = lines.pivot(index="row", columns="column", values="said").fillna("")
-            part = rf'--only "{re.escape(run)}: '
             blocks.append(Block(
                 run, setting, ", ".join(dict.fromkeys(lines["seeds"])),
                 grid.loc[lines["row"].unique(), lines["column"].unique()],
                 differ.get(run, "") if setting != OPEN else "",
-                re.sub(rf'({part})[^"]*', r"\1", lines["command"].iloc[0]),
+                re.sub(f'("{re.escape(run)}: )[^"]*', r"\1", lines["command"].iloc[0]),
             ))  # fmt: skip
         return sorted(blocks, key=lambda b: (b.run == NO_RUN, SETTINGS.index(b.setting)))
 
@@ -151,23 +149,23 @@ class Report:
         `book` is the ledger of all claims, `papers.claims()`.
         """
         owners, lines = ledger.owners(), []
-        for place in tables():
-            paper, key = place
-            counts = self._of(*place, self.best)["setting"].value_counts()
-            about = book[[paper == p and key in t
-                          for p, t in zip(book["paper"], book["tables"], strict=True)]]  # fmt: skip
+        settings = dict(list(self.best.groupby(["paper", "table"])["setting"]))
+        about = book.explode("tables")
+        for paper, key in tables():
+            counts = Counter(settings.get((paper, key), ()))
+            claims = about[(about["paper"] == paper) & (about["tables"] == key)]
+            other = owners["not_accuracy"].get((paper, key), "")
             lines.append({
-                "paper": paper, "table": key, "notebook": owners["tables"][place],
-                "numbers": counts.sum(), **{COLUMNS[s]: counts.get(s, 0) for s in SETTINGS},
-                "its claims": ledger.in_words(about) or owners["not_accuracy"].get(place, ""),
+                "paper": paper, "table": key, "notebook": owners["tables"][paper, key],
+                "numbers": counts.total(), **{COLUMNS[s]: counts[s] for s in SETTINGS},
+                "its claims": ledger.in_words(claims) or other,
             })  # fmt: skip
         return pd.DataFrame(lines)
 
-    def _of(self, paper: str, key: str, cells: pd.DataFrame | None = None) -> pd.DataFrame:
-        """The cells of one printed table; raises `SettingError` where there is none."""
+    def _of(self, paper: str, key: str) -> pd.DataFrame:
+        """The cells of one printed table, a copy; raises `SettingError` where there is none."""
         papers.published_table(paper, key)
-        cells = self.cells if cells is None else cells
-        return cells[(cells["paper"] == paper) & (cells["table"] == key)]
+        return self.cells[(self.cells["paper"] == paper) & (self.cells["table"] == key)].copy()
 
 
 def build(folder=results.RESULTS, manifests: Sequence[Path] = (manifest.MANIFEST, MEASURED)):
@@ -249,10 +247,9 @@ def _text(value) -> str:
 def command(run: Run, *, again: bool) -> str:
     """What computes the cell of this run: all its seeds, into a folder of its own if `again`."""
     part = run.name.removesuffix(f" {run.seed}")
-    words = ["python -m fedtutor queue run", f'--only "{part}"']
-    if run.manifest != manifest.MANIFEST:
-        words.append(f"--manifest {shown(run.manifest)}")
-    return " ".join([*words, *(["--results build/again"] if again else [])])
+    other = "" if run.manifest == manifest.MANIFEST else f" --manifest {shown(run.manifest)}"
+    aside = " --results build/again" if again else ""
+    return f'python -m fedtutor queue run --only "{part}"{other}{aside}'
 
 
 def machine(done: Collection[results.Result]) -> str:
