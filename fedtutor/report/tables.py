@@ -133,6 +133,7 @@ class Report:
 
     def differences(self, paper: str, key: str) -> dict[str, str]:
         """Line of a manifest -> what differs, for all that measured something of this table."""
+        papers.published_table(paper, key)  # refuses what nobody printed
         mine = [run for run in self.runs if run.paper == paper and key in run.tables]
         queued = [run for run in mine if run.manifest == manifest.MANIFEST]
         queued.sort(key=lambda run: not run.instead_of)  # the paper's own data count more
