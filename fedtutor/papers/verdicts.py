@@ -1,21 +1,25 @@
-"""The rule by which a claim is judged, and the ledger of what a notebook measured for each."""
+"""The rule by which a claim is judged, and what a notebook measured for each.
+
+The cell that shows a notebook's table of claims leaves the same as data in its output, below a MIME
+type of its own; `records_in` reads it from there.
+"""
 
 import re
 import statistics
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import floor, isfinite, log10
 
 import pandas as pd
 
 from ..errors import SettingError, choose
-from .printed import claims, claims_of
+from .printed import PAPERS, claims_of
 
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 FOR_STAND_IN = {HOLDS: "consistent with", FAILS: "inconsistent with", UNDECIDED: UNDECIDED}
 NOT_TESTABLE = "not testable here"
 LIVE = " (live)"  # behind a verdict that another processor may turn; `tests/nbval.cfg` knows it
+RECORDS = "application/vnd.fedtutor.claims+json"
+COLUMNS = ["claim", "where", "paper", "measured", "verdict", "setting"]
 
 
 def spread(values: Sequence[float], digits: int | None = 2, *, signed: bool = False) -> str:
@@ -26,9 +30,8 @@ def spread(values: Sequence[float], digits: int | None = 2, *, signed: bool = Fa
     values = [float(value) for value in values]
     if not values:
         return "-"
-    mean, sd, plus = statistics.fmean(values), None, "+" if signed else ""
-    if len(values) > 1:
-        sd = statistics.stdev(values)
+    mean, plus = statistics.fmean(values), "+" if signed else ""
+    sd = statistics.stdev(values) if len(values) > 1 else None
     if digits is None and not sd:
         whole = mean == round(mean) and abs(mean) < 1e12
         return f"{mean:{plus}{',.0f' if whole else '.4g'}}" + " ± 0" * (sd is not None)
@@ -45,59 +48,44 @@ def verdict(values: Sequence[float], claimed: int) -> str:
     neither; one seed alone is undecided. Raises `SettingError` for values that are no numbers.
     """
     if claimed not in (1, -1) or isinstance(claimed, bool):
-        raise SettingError(
-            f"claimed = {claimed!r}", where="verdict", do="give +1 (positive) or -1 (negative)"
-        )
+        raise SettingError(f"claimed = {claimed!r}", where="verdict",
+                           do="give +1 (positive) or -1 (negative)")  # fmt: skip
     try:
         signed = [claimed * float(value) for value in values]
     except (TypeError, ValueError):
         signed = []
     if not signed or not all(isfinite(value) for value in signed):
-        raise SettingError(
-            f"values = {values!r}", where="verdict", do="give one finite number per seed"
-        )
-    if len(signed) == 1:
+        raise SettingError(f"values = {values!r}", where="verdict",
+                           do="give one finite number per seed")  # fmt: skip
+    if len(signed) == 1 or abs(statistics.fmean(signed)) <= 2 * statistics.stdev(signed):
         return UNDECIDED
-    mean, sd = statistics.fmean(signed), statistics.stdev(signed)
-    if abs(mean) > 2 * sd and all(value > 0 for value in signed):
+    if all(value > 0 for value in signed):
         return HOLDS
-    if abs(mean) > 2 * sd and all(value < 0 for value in signed):
-        return FAILS
-    return UNDECIDED
+    return FAILS if all(value < 0 for value in signed) else UNDECIDED
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """What was measured for one claim."""
-
-    paper: str  # the paper's number
-    measured: str  # ours: mean ± standard deviation, seeds
-    verdict: str
-    live: bool  # computed by this notebook: another processor may turn the verdict
-    setting: str
+def kind(verdict: str) -> str:
+    """A verdict without what follows it, such as the data set that is absent."""
+    return NOT_TESTABLE if verdict.startswith(NOT_TESTABLE) else verdict
 
 
 class Claims:
-    """The ledger of one notebook: the claims of `papers` and its own, with our measurements.
+    """The claims of `papers` and of one notebook, with what the notebook measured for them.
 
-    A notebook's own claims are entered with `add`. Measuring a claim again replaces the first
-    measurement, so that a cell can be run twice.
+    Measuring a claim again replaces the first measurement, so that a cell can be run twice.
     """
 
     def __init__(self, *papers: str):
         self._claims = {c["id"]: c for paper in papers for c in claims_of(paper)}
-        self._measured: dict[str, Measurement] = {}
+        self._records: dict[str, dict] = {}
 
     def add(self, id: str, statement: str, where: str) -> None:
         """Enter a claim of the notebook itself, e.g. `add("start-01", "...", "section 3")`."""
-        prefix = id.partition("-")[0]
-        papers = {c["id"].partition("-")[0] for c in claims()}
-        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", id) or prefix in papers:
-            raise SettingError(
-                f"claim id {id!r}", where="Claims.add",
-                do="write the notebook's own prefix and a number, such as 'start-01'",
-            )  # fmt: skip
-        self._claims[id] = {"id": id, "statement": statement, "where": where, "direction": "-"}
+        prefixes = {c["id"].partition("-")[0] for paper in PAPERS for c in claims_of(paper)}
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", id) or id.partition("-")[0] in prefixes:
+            raise SettingError(f"claim id {id!r}", where="Claims.add", do="write the notebook's "
+                               "own prefix and a number, such as 'start-01'")  # fmt: skip
+        self._claims[id] = {"statement": statement, "where": where, "direction": "-"}
 
     def measure(self, id: str, values: Sequence[float], *, claimed: int, unit: str, setting: str,
                 stand_in: bool, paper: str | float | None = None,
@@ -109,68 +97,70 @@ class Claims:
         results; with `stand_in` data a claim can be consistent or inconsistent with what was
         measured, and no more.
         """
-        claim = self._claim(id)
         said = verdict(values, claimed)
         values = [float(value) for value in values]
-        self._measured[id] = Measurement(
-            paper=str(claim["direction"] if paper is None else paper),
-            measured=_measured(values, unit), verdict=FOR_STAND_IN[said] if stand_in else said,
-            live=not recorded,
-            setting=f"{setting}; {'recorded' if recorded else 'measured here'}",
+        seeds = f"{len(values)} seed{'s' * (len(values) > 1)}"
+        self._enter(
+            id, paper, measured=f"{spread(values, None, signed=True)} {unit} ({seeds})",
+            verdict=FOR_STAND_IN[said] if stand_in else said,
+            setting=f"{setting}; {'recorded' if recorded else 'measured here'}", live=not recorded,
+            values=[float(f"{value:.6g}") for value in values], unit=unit, claimed=claimed,
         )  # fmt: skip
 
     def not_testable(self, id: str, why: str) -> None:
         """Enter that a claim cannot be tested here: only where a data set is absent; name it."""
         if not why.strip():
-            raise SettingError(
-                f"claim {id} without a reason", where="Claims.not_testable",
-                do="name the data set that is absent",
-            )  # fmt: skip
-        said = f"{NOT_TESTABLE}: {why}"
-        self._measured[id] = Measurement(self._claim(id)["direction"], "-", said, False, "-")
+            raise SettingError(f"claim {id} without a reason", where="Claims.not_testable",
+                               do="name the data set that is absent")  # fmt: skip
+        self._enter(id, measured="-", verdict=f"{NOT_TESTABLE}: {why}", setting="-", live=False,
+                    values=[], unit="", claimed=0)  # fmt: skip
 
-    def missing(self) -> list[str]:
-        """Ids of the claims that have neither been measured nor set aside."""
-        return [id for id in self._claims if id not in self._measured]
+    def records(self) -> list[dict]:
+        """One entry per claim that was measured or set aside, in the order of the ledger.
+
+        `id` and the columns of `table` in words; `live`: computed by this notebook, so that another
+        processor may turn the verdict; `values`: one per seed, at six digits; `unit`; `claimed`:
+        the sign that the claim gives to the values, 0 where nothing was measured.
+        """
+        return [self._records[id] for id in self._claims if id in self._records]
 
     def table(self) -> pd.DataFrame:
-        """claim | where | paper | measured | verdict | setting of all measured claims, by id."""
-        rows = {}
-        for id, claim in self._claims.items():
-            if m := self._measured.get(id):
-                start = (claim["statement"], claim["where"])
-                rows[id] = (*start, m.paper, m.measured, m.verdict, m.setting)
-        columns = ["claim", "where", "paper", "measured", "verdict", "setting"]
-        return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+        """claim | where | paper | measured | verdict | setting of all measured claims, by id.
+
+        Shown by a notebook's cell, it leaves its records in the cell's output.
+        """
+        records = self.records()
+        table = _Table(records, columns=COLUMNS, index=[record["id"] for record in records])
+        table.attrs["records"] = records
+        return table
 
     def verdicts(self) -> None:
         """Print one line per measured claim: id and verdict, and whether it was measured live.
 
-        A live verdict may be another one on another processor. So the validation of the notebooks
-        compares that the line is there, and not what it says.
+        So the validation of the notebooks compares that the line of a live verdict is there, and
+        not what it says: on another processor it may be another one.
         """
-        shown = {id: self._measured[id] for id in self._claims if id in self._measured}
-        for id, m in shown.items():
-            print(f"{id:<14} {m.verdict}{LIVE * m.live}")
-        if any(m.live for m in shown.values()):
+        records = self.records()
+        for record in records:
+            print(f"{record['id']:<14} {record['verdict']}{LIVE * record['live']}")
+        if any(record["live"] for record in records):
             print("(live: measured here; another processor may come to another verdict)")
 
-    def _claim(self, id: str) -> dict:
-        return self._claims[choose(id, self._claims, kind="claim", where="this ledger")]
+    def _enter(self, id: str, paper: str | float | None = None, **found) -> None:
+        claim = self._claims[choose(id, self._claims, kind="claim", where="this ledger")]
+        said = str(claim["direction"] if paper is None else paper)
+        self._records[id] = {"id": id, "claim": claim["statement"], "where": claim["where"],
+                             "paper": said, **found}  # fmt: skip
 
 
-def verdicts_in(notebook) -> dict[str, int]:
-    """How often each verdict was printed by the `claims` cells of an executed notebook."""
-    known = [NOT_TESTABLE, *FOR_STAND_IN, *FOR_STAND_IN.values()]
-    line = re.compile(rf"^[a-z0-9]+(?:-[a-z0-9]+)+ +({'|'.join(map(re.escape, known))})(?:$|:| )")
-    cells = [c for c in notebook["cells"] if "claims" in c["metadata"].get("tags", [])]
-    outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    printed = "".join("".join(output.get("text", "")) for output in outputs).splitlines()
-    return dict(Counter(match[1] for match in map(line.match, printed) if match))
+class _Table(pd.DataFrame):
+    """A table that hands its records over with what it shows. A part of it is a plain frame."""
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {RECORDS: self.attrs["records"]}
 
 
-def _measured(values: list[float], unit: str) -> str:
-    """Like `+3.21 ± 0.40 points (3 seeds)`."""
-    return (
-        f"{spread(values, None, signed=True)} {unit} ({len(values)} seed{'s' * (len(values) > 1)})"
-    )
+def records_in(notebook: dict) -> list[dict]:
+    """The records (see `Claims.records`) that an executed notebook has in its outputs."""
+    outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
+    return [r for output in outputs for r in output.get("data", {}).get(RECORDS, [])]

@@ -18,13 +18,15 @@ def register(jobs) -> None:
 
 def write_report(options) -> int:
     """Print what is covered, skipped and stale, or make the README's table anew."""
+    from .. import papers
     from ..experiments import stale
-    from . import ledger, tables
+    from ..papers import ledger
+    from . import tables
 
     if options.readme:
         print("README.md: " + ("new" if tables.update_readme() else "as it was"))
         return 0
-    made, book = tables.build(options.results), ledger.read()
+    made, book = tables.build(options.results), papers.claims()
     for fault in made.faults:
         print(f"skipped {fault}")
     print(made.coverage(book).to_string(index=False))

@@ -1,17 +1,14 @@
-"""The report: every printed number beside what was measured, and every claim in one ledger.
-
-    python -m fedtutor report            what is covered, and which files were skipped
-    python -m fedtutor report --readme   the same into README.md
+"""The report: every printed number beside what was measured.
 
 Nothing is typed here. Printed numbers come from `data/published`; measured ones from the files in
 `data/results` that a manifest names (`data/queue.toml` at the papers' settings,
-`data/measured.toml` at smaller ones); verdicts from the tables that the committed notebooks show. A
-file that is not what its place says is named and skipped, as in `manifest.survey`.
+`data/measured.toml` at smaller ones); verdicts from the records in the committed notebooks.
 """
 
 import re
 import statistics
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,15 +16,13 @@ from pathlib import Path
 import pandas as pd
 
 from .. import papers
-from ..engine.files import ROOT, load_json, shown, write_atomically
+from ..engine.files import ROOT, shown, write_atomically
 from ..errors import SettingError, StorageError
 from ..experiments import manifest, recipes, results
 from ..experiments.manifest import Run
 from ..measures import inter, intra
-from ..papers import spread, verdicts
-from ..papers.printed import PUBLISHED, tables
-from . import ledger
-from .ledger import not_accuracy, owners
+from ..papers import ledger, spread, verdicts
+from ..papers.printed import accuracies, tables
 
 MEASURED = ROOT / "data" / "measured.toml"
 PAPER, STAND_IN, REDUCED, OPEN = "paper", "stand-in", "reduced", "not yet"
@@ -37,127 +32,7 @@ ABOVE, BELOW, EQUAL, ONE = "above", "below", "not told apart", "one seed"
 NEITHER = "no verdict"  # at other settings or on other data, a number cannot meet a printed one
 NO_RUN = "no run is planned"
 NOTHING = "nothing (what the paper leaves open is chosen in the recipe)"
-HIDDEN = {"eval_every", "observe"}  # when we look changes nothing that we see
-WHOLE = {"avg", "average", "inter", "intra", "accuracy", "digits_inter_acc"}  # over all clients
-ALSO = re.compile(r"delta|^lambda$|/delta$")  # columns that are no accuracy
-
-
-@dataclass(frozen=True)
-class Report:
-    """Runs of the manifests, and what a folder holds of them."""
-
-    runs: tuple[Run, ...]
-    found: dict  # path -> results.Result
-    faults: tuple[str, ...]  # files that were skipped, in words
-    folder: Path
-
-    @cached_property
-    def cells(self) -> pd.DataFrame:
-        """One line per printed accuracy and line of a manifest that stands for it.
-
-        A cell that no run stands for has one line, too. `setting`: "paper"; "stand-in", the paper's
-        settings on other data; "reduced"; "not yet". `measured` is mean ± standard deviation over
-        `seeds`, in percent; `verdict` the rule of all claims, asked of measured minus printed
-        (where a misprint is known, minus the likely number); `command` computes the cell anew.
-        """
-        groups = {}
-        for run in self.runs:
-            groups.setdefault((run.table, run.row, run.column), []).append(run)
-        lines, planned = [], set()
-        for runs in groups.values():
-            for key in runs[0].tables:
-                lines += _cells(self, runs, key)
-        planned = {(line["paper"], line["table"], line["row"], line["column"]) for line in lines}
-        for paper, key in tables():
-            for row, column, printed, likely in printed_cells(paper, key):
-                if (paper, key, row, column) not in planned:
-                    lines.append({"paper": paper, "table": key, "row": row, "column": column,
-                                  "printed": printed, "likely": likely, "setting": OPEN,
-                                  "verdict": OPEN, "measured": "", "seeds": "", "values": (),
-                                  "run": NO_RUN, "machine": "", "command": NO_RUN})  # fmt: skip
-        return pd.DataFrame(lines)
-
-    @cached_property
-    def best(self) -> pd.DataFrame:
-        """The cells with one line each: the setting nearest to the paper's that was measured."""
-        cells = self.cells.assign(rank=self.cells["setting"].map(SETTINGS.index))
-        ranked = cells.sort_values("rank", kind="stable")
-        one = ranked.drop_duplicates(["paper", "table", "row", "column"])
-        return one.sort_index().drop(columns="rank")
-
-    def table(self, paper: str, key: str) -> pd.DataFrame:
-        """A printed table beside ours: row | column | paper | measured | ... | command."""
-        cells = self._of(paper, key)
-        printed = [f"{p:g}" + (f" (likely {q:g})" if p != q else "")
-                   for p, q in zip(cells["printed"], cells["likely"], strict=True)]  # fmt: skip
-        columns = ["measured", "seeds", "verdict", "setting", "run", "machine", "command"]
-        front = cells[["row", "column"]].assign(**{"paper": printed})
-        return pd.concat([front, cells[columns]], axis=1).reset_index(drop=True)
-
-    def blocks(self, paper: str, key: str) -> list["Block"]:
-        """A printed table as one grid per line of a manifest; what no run stands for comes last."""
-        cells = self._of(paper, key)
-        said = [f"{c.likely:g}" + (f"; {c.measured}" if c.measured else "")
-                + (f", {c.verdict}" if c.setting == PAPER else "")
-                for c in cells.itertuples()]  # fmt: skip
-        differ, blocks = dict(self.differences(paper, key)), []
-        for (run, setting), lines in cells.assign(said=said).groupby(
-            ["run", "setting"], sort=False
-        ):
-            grid = lines.pivot(index="row", columns="column", values="said").fillna("")
-            one = lines["command"].iloc[0]
-            name, _, row = one.partition(f'--only "{run}: ')
-            blocks.append(Block(
-                run, setting, ", ".join(dict.fromkeys(lines["seeds"])),
-                grid.loc[lines["row"].unique(), lines["column"].unique()],
-                differ.get(run, "") if setting != OPEN else "",
-                f'{name}--only "{run}: "{row.partition(chr(34))[2]}' if row else one,
-            ))  # fmt: skip
-        return sorted(blocks, key=lambda b: (b.run == NO_RUN, SETTINGS.index(b.setting)))
-
-    def differences(self, paper: str, key: str) -> list[tuple[str, str]]:
-        """(line of a manifest, what differs) for all that measured something of this table."""
-        papers.require_table(paper, key, where="report")
-        said, planned = {}, {}
-        mine = [run for run in self.runs if run.paper == paper and key in run.tables]
-        for run in mine:  # the paper's own data count more
-            if run.manifest == manifest.MANIFEST:
-                place = (run.row, run.column, run.method)
-                if place not in planned or not run.instead_of:
-                    planned[place] = run
-        for run in mine:
-            if run.path(self.folder) in self.found:
-                parts = differs(run, planned.get((run.row, run.column, run.method)))
-                said.setdefault(run.table, []).append(parts)
-        lines = []
-        for name, all_parts in said.items():
-            parts = dict.fromkeys(part for parts in all_parts for part in parts)
-            lines.append((name, "; ".join(parts) or NOTHING))
-        return lines
-
-    def _of(self, paper: str, key: str) -> pd.DataFrame:
-        """The cells of one printed table; raises `SettingError` where there is none."""
-        papers.require_table(paper, key, where="report")
-        return self.cells[(self.cells["paper"] == paper) & (self.cells["table"] == key)]
-
-    def coverage(self, book: pd.DataFrame) -> pd.DataFrame:
-        """One line per printed table: owner, accuracies, how many at each setting, its claims.
-
-        `book` is the ledger of all claims, `ledger.read()`.
-        """
-        owner, other = owners()["tables"], not_accuracy()
-        lines = []
-        for paper, key in tables():
-            mine = self.best[(self.best["paper"] == paper) & (self.best["table"] == key)]
-            counts = mine["setting"].value_counts()
-            about = book[[(paper == p and key in t) for p, t in
-                            zip(book["paper"], book["tables"], strict=True)]]  # fmt: skip
-            lines.append({
-                "paper": paper, "table": key, "notebook": owner[paper, key],
-                "numbers": len(mine), **{COLUMNS[s]: int(counts.get(s, 0)) for s in SETTINGS},
-                "its claims": ledger.in_words(about) or other.get((paper, key), ""),
-            })  # fmt: skip
-        return pd.DataFrame(lines)
+PLACE = ["paper", "table", "row", "column"]
 
 
 @dataclass(frozen=True)
@@ -170,6 +45,128 @@ class Block:
     grid: pd.DataFrame  # row by column: printed (a misprint mended); measured, verdict
     differs: str
     command: str  # computes all of it; `Report.table` has the command of each cell
+
+
+@dataclass(frozen=True)
+class Report:
+    """Runs of the manifests, and what a folder holds of them."""
+
+    runs: tuple[Run, ...]
+    found: dict  # path -> results.Result
+    faults: tuple[str, ...]  # files that were skipped, in words: `manifest.survey`
+    folder: Path
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        """One line per printed accuracy and line of a manifest that stands for it.
+
+        A cell that no run stands for has one line, too. `setting`: "paper"; "stand-in", the paper's
+        settings on other data; "reduced"; "not yet". `measured` is mean ± standard deviation over
+        `seeds`, in percent; `verdict` the rule of all claims, asked of measured minus printed
+        (where a misprint is known, minus the likely number); `command` computes the cell anew.
+        """
+        groups, lines, cells = {}, [], list(accuracies().itertuples(index=False))
+        for run in self.runs:
+            for key in run.tables:
+                place = (run.table, run.row, run.column, run.paper, key)
+                groups.setdefault(place, []).append(run)
+        for (_, row, column, *place), runs in groups.items():
+            columns = papers.columns_of(papers.published_table(*place), column)
+            lines += [self._line(cell, runs) for cell in cells if [cell.paper, cell.table] == place
+                      and cell.row == row and cell.column in columns]  # fmt: skip
+        lines = [line for line in lines if line]
+        planned = {tuple(line[name] for name in PLACE) for line in lines}
+        return pd.DataFrame(lines + [self._line(c) for c in cells if c[:4] not in planned])
+
+    def _line(self, cell, runs: Sequence[Run] = ()) -> dict | None:
+        """A line of `cells`, from runs that differ in the seed alone.
+
+        None where their data do not have the domain of the cell.
+        """
+        done = {r.seed: self.found[p] for r in runs if (p := r.path(self.folder)) in self.found}
+        setting = _setting(runs[0], done.values()) if done else OPEN
+        values = [accuracy(result, cell.domain, elsewhere=cell.elsewhere, last=runs[0].last,
+                           before=runs[0].before) for result in done.values()]  # fmt: skip
+        if None in values:
+            return None
+        said = {PAPER: beside(values, cell.likely), OPEN: OPEN}.get(setting, NEITHER)
+        return {
+            "paper": cell.paper, "table": cell.table, "row": cell.row, "column": cell.column,
+            "printed": cell.printed, "likely": cell.likely, "setting": setting,
+            "values": tuple(values), "measured": spread(values, 1) if values else "",
+            "seeds": ", ".join(map(str, done)), "verdict": said,
+            "run": runs[0].table if runs else NO_RUN, "machine": machine(done.values()),
+            "command": command(runs[0], again=bool(done)) if runs else NO_RUN,
+        }  # fmt: skip
+
+    @cached_property
+    def best(self) -> pd.DataFrame:
+        """The cells with one line each: the setting nearest to the paper's that was measured."""
+        ranks = self.cells["setting"].map(SETTINGS.index).sort_values(kind="stable")
+        return self.cells.loc[ranks.index].drop_duplicates(PLACE).sort_index()
+
+    def table(self, paper: str, key: str) -> pd.DataFrame:
+        """A printed table beside ours: row | column | paper | measured | ... | command."""
+        cells = self._of(paper, key)
+        cells["paper"] = [f"{c.printed:g}" + f" (likely {c.likely:g})" * (c.printed != c.likely)
+                          for c in cells.itertuples()]  # fmt: skip
+        columns = ["row", "column", "paper", "measured", "seeds", "verdict", "setting", "run",
+                   "machine", "command"]  # fmt: skip
+        return cells[columns].reset_index(drop=True)
+
+    def blocks(self, paper: str, key: str) -> list[Block]:
+        """A printed table as one grid per line of a manifest; what no run stands for comes last."""
+        cells = self._of(paper, key)
+        cells["said"] = [f"{c.likely:g}" + (f"; {c.measured}" if c.measured else "")
+                         + (f", {c.verdict}" if c.setting == PAPER else "")
+                         for c in cells.itertuples()]  # fmt: skip
+        differ, blocks = self.differences(paper, key), []
+        for (run, setting), lines in cells.groupby(["run", "setting"], sort=False):
+            grid = lines.pivot(index="row", columns="column", values="said").fillna("")
+            blocks.append(Block(
+                run, setting, ", ".join(dict.fromkeys(lines["seeds"])),
+                grid.loc[lines["row"].unique(), lines["column"].unique()],
+                differ.get(run, "") if setting != OPEN else "",
+                re.sub(f'("{re.escape(run)}: )[^"]*', r"\1", lines["command"].iloc[0]),
+            ))  # fmt: skip
+        return sorted(blocks, key=lambda b: (b.run == NO_RUN, SETTINGS.index(b.setting)))
+
+    def differences(self, paper: str, key: str) -> dict[str, str]:
+        """Line of a manifest -> what differs, for all that measured something of this table."""
+        papers.published_table(paper, key)  # refuses what nobody printed
+        mine = [run for run in self.runs if run.paper == paper and key in run.tables]
+        queued = [run for run in mine if run.manifest == manifest.MANIFEST]
+        queued.sort(key=lambda run: not run.instead_of)  # the paper's own data count more
+        planned, said = {(run.row, run.column, run.method): run for run in queued}, {}
+        for run in mine:
+            if run.path(self.folder) in self.found:
+                parts = differs(run, planned.get((run.row, run.column, run.method), run))
+                said.setdefault(run.table, {}).update(dict.fromkeys(parts))
+        return {name: "; ".join(parts) or NOTHING for name, parts in said.items()}
+
+    def coverage(self, book: pd.DataFrame) -> pd.DataFrame:
+        """One line per printed table: owner, accuracies, how many at each setting, its claims.
+
+        `book` is the ledger of all claims, `papers.claims()`.
+        """
+        owners, lines = ledger.owners(), []
+        settings = dict(list(self.best.groupby(["paper", "table"])["setting"]))
+        about = book.explode("tables")
+        for paper, key in tables():
+            counts = Counter(settings.get((paper, key), ()))
+            claims = about[(about["paper"] == paper) & (about["tables"] == key)]
+            other = owners["not_accuracy"].get((paper, key), "")
+            lines.append({
+                "paper": paper, "table": key, "notebook": owners["tables"][paper, key],
+                "numbers": counts.total(), **{COLUMNS[s]: counts[s] for s in SETTINGS},
+                "its claims": ledger.in_words(claims) or other,
+            })  # fmt: skip
+        return pd.DataFrame(lines)
+
+    def _of(self, paper: str, key: str) -> pd.DataFrame:
+        """The cells of one printed table, a copy; raises `SettingError` where there is none."""
+        papers.published_table(paper, key)
+        return self.cells[(self.cells["paper"] == paper) & (self.cells["table"] == key)].copy()
 
 
 def build(folder=results.RESULTS, manifests: Sequence[Path] = (manifest.MANIFEST, MEASURED)):
@@ -185,36 +182,16 @@ def build(folder=results.RESULTS, manifests: Sequence[Path] = (manifest.MANIFEST
 # --- cells
 
 
-def printed_cells(paper: str, key: str) -> list[tuple[str, str, float, float]]:
-    """(row, column, printed, likely) of every accuracy in a table; likely: a misprint mended."""
-    if (paper, key) in not_accuracy():
-        return []
-    frame = papers.published_table(paper, key)
-    raw = load_json(PUBLISHED / "tables.json")[paper][key]["rows"]
-    cells = []
-    for name, row in zip(frame.attrs["rows"], raw, strict=True):
-        likely = {n["column"]: n["likely"] for n in row.get("note", []) if n.get("likely")}
-        for column in frame.attrs["printed"]:
-            value = row.get(column)
-            if isinstance(value, int | float) and not ALSO.search(column):
-                cells.append((name, column, float(value), float(likely.get(column, value))))
-    return cells
-
-
 def accuracy(result: results.Result, domain: str = "", *, elsewhere: bool = False, last: int = 1,
              before: bool = False) -> float | None:  # fmt: skip
     """Mean accuracy of the clients of a domain (of all, if none is named), in percent.
 
-    On their own tests or `elsewhere`, over the `last` tested rounds, or `before` round 1. A domain
-    may be cut short ("AM" for amazon), as the papers do. None: this was not measured.
+    On their own tests or `elsewhere`, over the `last` tested rounds, or `before` round 1. None:
+    this was not measured.
     """
     history = result.history
-    tests, own = history["tests"], [history["tests"].index(d) for d in history["domains"]]
-    if domain:
-        name = _test(domain, tests)
-        chosen = [i for i, j in enumerate(own) if tests[j] == name]
-    else:
-        chosen = list(range(len(own)))
+    own = [history["tests"].index(name) for name in history["domains"]]
+    chosen = [i for i, name in enumerate(history["domains"]) if domain in ("", name)]
     ends = [e["matrix"] for e in history["accuracy"] if e["moment"] == "end"
             and (e["round"] == 0) == before][-last:]  # fmt: skip
     found = [(inter if elsewhere else intra)(matrix, own) for matrix in ends]
@@ -223,76 +200,10 @@ def accuracy(result: results.Result, domain: str = "", *, elsewhere: bool = Fals
     return 100 * statistics.fmean(row[i] for row in found for i in chosen)
 
 
-def meaning(table: pd.DataFrame, key: str, column: str, named: str) -> tuple[str, bool] | None:
-    """(domain, elsewhere?) that a printed column stands for, or None for what is no accuracy.
-
-    `named` is what the manifest calls it: the column itself, or a group of columns.
-    """
-    if ALSO.search(column):
-        return None
-    end = column if column == named else column.removesuffix(f" {named}")
-    end = end.rpartition("/")[2]
-    about = f"{key} {column}".lower()
-    elsewhere = end.endswith("->") or (
-        not end.endswith("<-") and "intra" not in about
-        and "inter" in f"{about} {table.attrs['caption']}".lower()
-    )  # fmt: skip
-    domain = end.removesuffix("->").removesuffix("<-")
-    return ("" if domain.lower() in WHOLE else domain), elsewhere
-
-
-def _cells(report: Report, runs: Sequence[Run], key: str) -> list[dict]:
-    """The lines of one row and column of a manifest, whose runs differ in the seed alone."""
-    run, lines = runs[0], []
-    done = [(r.seed, report.found[p]) for r in runs if (p := r.path(report.folder)) in report.found]
-    frame = papers.published_table(run.paper, key)
-    columns = papers.columns_of(frame, run.column)
-    for row, column, printed, likely in printed_cells(run.paper, key):
-        if row != run.row or column not in columns:
-            continue
-        domain, elsewhere = meaning(frame, key, column, run.column)
-        options = {"elsewhere": elsewhere, "last": run.last, "before": run.before}
-        values = [accuracy(result, domain, **options) for _, result in done]
-        if done and None in values and column == run.column:  # a column that is no domain
-            values = [accuracy(result, "", **options) for _, result in done]
-        if None in values:
-            continue  # a domain that these data do not have
-        setting = _setting(run, [result for _, result in done])
-        lines.append({
-            "paper": run.paper, "table": key, "row": row, "column": column, "printed": printed,
-            "likely": likely, "setting": setting, "values": tuple(values),
-            "measured": spread(values, 1) if values else "",
-            "seeds": ", ".join(str(seed) for seed, _ in done),
-            "verdict": beside(values, likely) if setting == PAPER
-            else OPEN if setting == OPEN else NEITHER,
-            "run": run.table, "machine": machine([result for _, result in done]),
-            "command": command(run, again=bool(done)),
-        })  # fmt: skip
-    return lines
-
-
-def _setting(run: Run, done: Sequence[results.Result]) -> str:
-    if not done:
-        return OPEN
+def _setting(run: Run, done: Collection[results.Result]) -> str:
     if run.recipe.profile != "paper":
         return REDUCED
     return STAND_IN if run.instead_of or any(r.scenario["stand_in"] for r in done) else PAPER
-
-
-def _test(domain: str, tests: Sequence[str]) -> str | None:
-    """The one test set that a paper's name for a domain means.
-
-    The same name but for signs and case; else one that begins with it ("AM"); else one that begins
-    with the same five letters ("SynthDigits" for synthetic).
-    """
-    plain = {"".join(filter(str.isalnum, name)).lower(): name for name in tests}
-    short = "".join(filter(str.isalnum, domain)).lower()
-    if short in plain:
-        return plain[short]
-    for begin in (short, short[:5]):
-        if len(found := [name for key, name in plain.items() if key.startswith(begin)]) == 1:
-            return found[0]
-    return None
 
 
 def beside(values: Sequence[float], printed: float) -> str:
@@ -303,35 +214,29 @@ def beside(values: Sequence[float], printed: float) -> str:
     return {verdicts.HOLDS: ABOVE, verdicts.FAILS: BELOW}.get(said, EQUAL)
 
 
-def differs(run: Run, planned: Run | None = None) -> list[str]:
+def differs(run: Run, planned: Run) -> list[str]:
     """What a run does otherwise than the paper's profile: its note, and `key ours (paper's)`.
 
-    `planned` is the run of the queue that stands for the same row, if there is one.
+    `planned` is the run of the queue that stands for the same row, or `run` itself.
     """
     parts = [run.note] if run.note else []
     scenario = run.instead_of or run.recipe.scenario
-    model = planned or run
-    if model.recipe.profile == "paper" and model.recipe.scenario == scenario:
-        theirs = model.recipe.values()
+    if planned.recipe.profile == "paper" and planned.recipe.scenario == scenario:
+        theirs = planned.recipe.values()
     else:
-        paper = recipes.load(model.recipe.name, profile="paper", scenario=scenario)
-        own = {k: v for k, v in model.own.items() if k.startswith(f"{run.method}.")}
+        paper = recipes.load(planned.recipe.name, profile="paper", scenario=scenario)
+        own = {k: v for k, v in planned.own.items() if k.startswith(f"{run.method}.")}
         theirs = {**paper.values(), **run.own, **own}
-    ours = run.recipe.values()
-    for key, value in ours.items():
-        if key in theirs and value != theirs[key] and _matters(key, run, theirs):
-            owned = key.partition(".")[0] == run.method
-            name = key.partition(".")[2] if owned else key
+    skipped = {"eval_every", "observe"}  # when we look changes nothing that we see
+    if run.recipe.settings.client_epochs and theirs["client_epochs"]:
+        skipped.add("local_epochs")  # each client has a number of its own
+    for key, value in run.recipe.values().items():
+        owner, _, name = key.rpartition(".")
+        others = owner in run.recipe.methods and owner != run.method  # another method's parameter
+        if key in theirs and value != theirs[key] and key not in skipped and not others:
+            name = name if owner == run.method else key
             parts.append(f"{name} {_text(value)} ({_text(theirs[key])})")
     return parts
-
-
-def _matters(key: str, run: Run, theirs: dict) -> bool:
-    owner = key.partition(".")[0]
-    if owner in run.recipe.methods and owner not in (key, run.method):
-        return False  # a parameter of another method
-    per_client = run.recipe.settings.client_epochs and theirs["client_epochs"]
-    return key not in HIDDEN and not (key == "local_epochs" and per_client)
 
 
 def _text(value) -> str:
@@ -343,19 +248,18 @@ def _text(value) -> str:
 def command(run: Run, *, again: bool) -> str:
     """What computes the cell of this run: all its seeds, into a folder of its own if `again`."""
     part = run.name.removesuffix(f" {run.seed}")
-    words = ["python -m fedtutor queue run", f'--only "{part}"']
-    if run.manifest != manifest.MANIFEST:
-        words.append(f"--manifest {shown(run.manifest)}")
-    return " ".join([*words, *(["--results build/again"] if again else [])])
+    other = "" if run.manifest == manifest.MANIFEST else f" --manifest {shown(run.manifest)}"
+    aside = " --results build/again" if again else ""
+    return f'python -m fedtutor queue run --only "{part}"{other}{aside}'
 
 
-def machine(done: Sequence[results.Result]) -> str:
+def machine(done: Collection[results.Result]) -> str:
     """Devices and commits of results; a + marks code or recipes that differed from the commit."""
     said = []
-    for r in done:
-        git = r.environment.get("git") or {}
-        mark = f"{(git.get('commit') or 'no commit')[:7]}{'+' if git.get('dirty') else ''}"
-        said.append(f"{r.environment['device']}, torch {r.environment['torch']}, {mark}")
+    for made in (result.environment for result in done):
+        git = made.get("git") or {}
+        mark = (git.get("commit") or "no commit")[:7] + "+" * bool(git.get("dirty"))
+        said.append(f"{made['device']}, torch {made['torch']}, {mark}")
     return "; ".join(dict.fromkeys(said))
 
 
@@ -380,19 +284,15 @@ def readme_part(report: Report, book: pd.DataFrame) -> str:
 
 
 def _markdown(frame: pd.DataFrame) -> list[str]:
-    rows = [
-        ["", *frame.columns],
-        ["---"] * (1 + len(frame.columns)),
-        *([name, *line] for name, line in zip(frame.index, frame.values, strict=True)),
-    ]
+    rows = [["", *frame.columns], ["---"] * (1 + len(frame.columns)), *frame.itertuples()]
     return [f"| {' | '.join(map(str, row))} |" for row in rows]
 
 
 def with_part(text: str, part: str, *, begin: str = BEGIN) -> str:
     """README.md's `text` with `part` between the marks `begin` and END."""
-    before, found, rest = text.partition(begin)
-    after = rest.partition(END)[2]
-    if not found or not after:
+    before, _, rest = text.partition(begin)
+    _, found, after = rest.partition(END)
+    if not found:
         raise StorageError("README.md has no place for the report", where="README.md",
                            do=f"put {begin} and {END} on lines of their own")  # fmt: skip
     return f"{before}{begin}\n\n{part}\n\n{END}{after}"
@@ -401,7 +301,7 @@ def with_part(text: str, part: str, *, begin: str = BEGIN) -> str:
 def update_readme(path: Path = ROOT / "README.md") -> bool:
     """Make the part of README.md anew; return whether it changed."""
     text = path.read_text(encoding="utf-8")
-    new = with_part(text, readme_part(build(), ledger.read()))
+    new = with_part(text, readme_part(build(), papers.claims()))
     if new != text:
         write_atomically(path, lambda name: Path(name).write_text(new, encoding="utf-8"))
     return new != text

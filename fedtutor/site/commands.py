@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import Counter
 from pathlib import Path
 
 from ..engine.files import ROOT, numbered, shown, write_atomically
@@ -52,7 +53,7 @@ def execute(path: Path, site, profile: str) -> dict:
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
-    from ..papers.verdicts import verdicts_in
+    from ..papers.verdicts import kind, records_in
     from .pages import write_page
 
     copy = site.folder / "executed" / path.name
@@ -66,8 +67,9 @@ def execute(path: Path, site, profile: str) -> dict:
         )  # fmt: skip
     except PapermillExecutionError as error:
         problem = f"FAILED in cell {error.exec_count}: {error.ename}: {error.evalue}"
+    executed = nbformat.read(copy, as_version=4)
     write_page(copy, site)
-    counts = verdicts_in(nbformat.read(copy, as_version=4))
+    counts = Counter(kind(record["verdict"]) for record in records_in(executed))
     status = f"{time.monotonic() - began:.0f} s"
     if counts:
         status += "; claims: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
