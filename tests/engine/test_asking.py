@@ -5,14 +5,14 @@ import io
 
 import pytest
 import torch
-from support.every import NAMES, same
+from support.every import NAMES, same, small
 from support.every import crowded as ready
 from support.federations import federation
 
 from fedtutor import methods
 from fedtutor.engine import asking
 from fedtutor.errors import SettingError
-from fedtutor.methods import Method, make
+from fedtutor.methods import Method
 from fedtutor.rounds import run
 
 ASKING = {"ewc", "fccl", "fccl+", "fd", "feddf", "fedcsd", "fedlgd", "fedmatch", "fedmd", "fedproc",
@@ -52,7 +52,7 @@ def remotely(fed) -> set[str]:
 def test_every_question_and_answer_could_cross(name):
     """Written to bytes and read again, it is the same run, and the same bytes are counted."""
     parameters = {"pretrain_epochs": 1} if "pretrain_epochs" in methods.parameters(name) else {}
-    here, there = (ready(name, method=make(name, **parameters)) for _ in range(2))
+    here, there = (ready(name, method=small(name, **parameters)) for _ in range(2))
     asked = remotely(there)
     run(here)
     run(there)
@@ -76,7 +76,7 @@ OPTIONS = [
 
 @pytest.mark.parametrize("name, parameters", OPTIONS)
 def test_so_could_those_of_their_options(name, parameters):
-    here, there = (ready(name, method=make(name, **parameters)) for _ in range(2))
+    here, there = (ready(name, method=small(name, **parameters)) for _ in range(2))
     remotely(there)
     run(here)
     run(there)
