@@ -11,8 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..errors import ModelError, choose
+from ..errors import ModelError
 from .base import Method, register
+
+WEIGHTING = ("samples", "uniform")
 
 
 @register("fedavg")
@@ -24,15 +26,12 @@ class FedAvg(Method):
     a common start. Running statistics of batch norm are sent and averaged like weights.
     """
 
+    choices = {"weighting": WEIGHTING, "evaluate": ("server", "client"),
+               "start_from": ("server", "client")}  # fmt: skip
+
     weighting: str = "samples"  # "samples": n_k / n; "uniform": 1 / K, as FCCL+'s code
     evaluate: str = "server"  # "server": after averaging; "client": after local training (FCCL+)
     start_from: str = "server"  # "client": round 1 from its own weights (RepShare's code)
-
-    def __post_init__(self):
-        where = f"method {self.name}"
-        choose(self.weighting, ("samples", "uniform"), kind="weighting", where=where)
-        choose(self.evaluate, ("server", "client"), kind="evaluate", where=where)
-        choose(self.start_from, ("server", "client"), kind="start_from", where=where)
 
     def start(self, fed):
         require_equal_networks(fed.clients, method=self.name)

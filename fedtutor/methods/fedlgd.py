@@ -23,7 +23,7 @@ from ..distillation import (
     match_distributions,
     match_gradients,
 )
-from ..errors import SettingError, choose
+from ..errors import SettingError
 from ..randomness import generator
 from .base import register
 from .fedavg import FedAvg
@@ -58,6 +58,17 @@ class FedLGD(FedAvg):
     `distillation.virtual_images`), `state["matching"]` the losses of their last improvement.
     """
 
+    choices = {
+        "regularizer": ("contrastive", "mmd"), "reading": READINGS,
+        "selected_data": ("local", "both"), "global_init": ("noise", "statistics"),
+        "target": ("update", "gradient"), "distance": DISTANCES,
+    }  # fmt: skip
+    at_least_0 = ("lambda_", "selected", "local_steps", "global_steps", "global_lr",
+                  "global_momentum")  # fmt: skip
+    at_least_1 = ("every", "global_ipc")
+    above_0 = ("tau",)
+    below_1 = ("global_momentum",)
+
     lambda_: float = 10.0  # Sec. 5.5, DIGITS; CIFAR10C: 1
     regularizer: str = "contrastive"  # Eq. 4; "mmd": Fig. 3a
     reading: str = "paper"  # of Eq. 4, see READINGS
@@ -74,26 +85,6 @@ class FedLGD(FedAvg):
     global_momentum: float = 0.5  # of the server's pixels (code)
     target: str = "update"  # what D_g is matched with; "gradient": Eq. 5 to the letter
     distance: str = "paper"  # Eq. 6; "code": with its small number
-
-    def __post_init__(self):
-        super().__post_init__()
-        where = f"method {self.name}"
-        for name, known in (
-            ("regularizer", ("contrastive", "mmd")), ("reading", READINGS),
-            ("selected_data", ("local", "both")), ("global_init", ("noise", "statistics")),
-            ("target", ("update", "gradient")), ("distance", DISTANCES),
-        ):  # fmt: skip
-            choose(getattr(self, name), known, kind=name, where=where)
-        for name, least in (("lambda_", 0), ("selected", 0), ("every", 1), ("local_steps", 0),
-                            ("global_steps", 0), ("global_ipc", 1), ("global_lr", 0)):  # fmt: skip
-            if not getattr(self, name) >= least:
-                raise SettingError(f"{name} = {getattr(self, name)}", where=where,
-                                   do=f"give at least {least}")  # fmt: skip
-        if not (self.tau > 0 and 0 <= self.global_momentum < 1):
-            raise SettingError(
-                f"tau = {self.tau}, global_momentum = {self.global_momentum}", where=where,
-                do="give tau above 0, and global_momentum from 0 to below 1",
-            )  # fmt: skip
 
     def is_selected(self, round_: int) -> bool:
         """Whether t is in tau: distillation instead of regularization."""
