@@ -76,9 +76,6 @@ class VirtualImages:
         return {"x": self.x, "y": self.y, "source": self.source}
 
 
-# ---------------------------------------------------------------- where virtual images begin
-
-
 def class_statistics(private: Images, scenario, *, reading: str = "paper") -> dict[str, Tensor]:
     """Mean and standard deviation of each class and channel over images and pixels.
 
@@ -88,17 +85,15 @@ def class_statistics(private: Images, scenario, *, reading: str = "paper") -> di
     """
     member = F.one_hot(private.y, scenario.num_classes).to(torch.float64)
     x, count = private.x.to(torch.float64), member.sum(0)
+    mean, std = (torch.tensor(v, dtype=torch.float64, device=x.device)
+                 for v in (scenario.mean, scenario.std))  # fmt: skip
     if reading == "code":
-        mean, std = (torch.tensor(v, dtype=torch.float64, device=x.device).view(1, -1, 1, 1)
-                     for v in (scenario.mean, scenario.std))  # fmt: skip
-        x = (x / 255 - mean) / std
+        x = (x / 255 - mean[:, None, None]) / std[:, None, None]
     below = (count.clamp(min=1) if reading == "paper" else count * 0 + len(private))[:, None]
     first, second = (member.T @ v.mean((2, 3)) / below for v in (x, x**2))
     spread = (second - first**2).clamp(min=0).sqrt()
     if reading == "code":
-        scale = torch.tensor(scenario.std, dtype=torch.float64, device=x.device) * 255
-        offset = torch.tensor(scenario.mean, dtype=torch.float64, device=x.device) * 255
-        first, spread = first * scale + offset, spread * scale
+        first, spread = first * (std * 255) + mean * 255, spread * (std * 255)
     owned = count > 0
     return {"mean": (first * owned[:, None]).float(), "std": (spread * owned[:, None]).float(),
             "owned": owned}  # fmt: skip
@@ -108,9 +103,13 @@ def drawn(statistics: dict[str, Tensor], ipc: int, shape: Sequence[int],
           own: torch.Generator) -> VirtualImages:  # fmt: skip
     """`ipc` images of `shape` per owned class: every pixel from the normal of class and channel."""
     y = labels_of(statistics["owned"], ipc)
-    noise = torch.randn(len(y), *shape, generator=own, device=own.device).to(y.device)
     mean, std = (statistics[key][y][:, :, None, None] for key in ("mean", "std"))
-    return VirtualImages(noise * std + mean, y, "drawn from class statistics")
+    return VirtualImages(noise(y, shape, own) * std + mean, y, "drawn from class statistics")
+
+
+def noise(y: Tensor, shape: Sequence[int], own: torch.Generator) -> Tensor:
+    """One image [channels, height, width] from N(0, 1) for each label."""
+    return torch.randn(len(y), *shape, generator=own, device=own.device).to(y.device)
 
 
 def labels_of(owned: Tensor, ipc: int) -> Tensor:
@@ -134,10 +133,9 @@ def initial(private: Images, scenario, *, ipc: int, init: str = "statistics",
     if init.startswith("statistics"):
         reading = "code" if init.endswith("code") else "paper"
         return drawn(class_statistics(private, scenario, reading=reading), ipc, shape, own)
-    y = labels_of(_owned(private, scenario.num_classes), ipc)
+    y = labels_of(torch.bincount(private.y, minlength=scenario.num_classes) > 0, ipc)
     if init == "noise":
-        noise = torch.randn(len(y), *shape, generator=own, device=own.device).to(y.device)
-        return VirtualImages(scenario.pixels(noise), y, "noise")
+        return VirtualImages(scenario.pixels(noise(y, shape, own)), y, "noise")
     rows = []
     for label in y[::ipc]:
         held = (private.y == label).nonzero()[:, 0]
@@ -145,9 +143,6 @@ def initial(private: Images, scenario, *, ipc: int, init: str = "statistics",
         order = torch.cat([torch.randperm(len(held), generator=own) for _ in range(times)])
         rows.append(held[order[:ipc].to(held.device)])
     return VirtualImages(private.x[torch.cat(rows)].float(), y, "private images")
-
-
-# ---------------------------------------------------------------- distribution matching
 
 
 def match_distributions(x: Tensor, y: Tensor, private: Images, scenario, extractor: Callable, *,
@@ -168,28 +163,22 @@ def match_distributions(x: Tensor, y: Tensor, private: Images, scenario, extract
     fixed = isinstance(extractor, nn.Module)
     once = fixed and not batch and augment == "none"  # then private features never change
     held = [(private.y == label).nonzero()[:, 0] for label in y.unique()]
-    x = x.detach().clone()
-    velocity = torch.zeros_like(x) if velocity is None else velocity
-    h_private, values = None, []
-    for step in range(first, first + steps):
+    h_private = y_private = None
+
+    def distance(step: int, x: Tensor) -> Tensor:
+        nonlocal h_private, y_private
         network = (extractor if fixed else extractor(step)).eval()
-        x.requires_grad_()
-        seen = x
         if h_private is None or not once:
             index = torch.cat(_some(held, batch, numbers(step, "private")))
             x_private, y_private = scenario.inputs(private.x[index]), private.y[index]
             if augment == "siamese":
-                own = numbers(step, "augment")
-                x_private, seen = _changed(x_private, y_private, x, y, own)
+                x_private, x = _changed(x_private, y_private, x, y, numbers(step, "augment"))
             h_private = features(network, x_private)
-        loss = losses.distribution_matching(
-            h_private, y_private, network.features(seen), y, num_classes=scenario.num_classes
+        return losses.distribution_matching(
+            h_private, y_private, network.features(x), y, num_classes=scenario.num_classes
         )
-        (slope,) = torch.autograd.grad(loss, x)
-        velocity = momentum * velocity + slope
-        x = x.detach() - lr * velocity
-        values.append(loss.detach())
-    return {"x": x, "velocity": velocity, "losses": _finite(values, "match_distributions")}
+
+    return _descend(x, distance, range(first, first + steps), lr, momentum, velocity)
 
 
 @torch.no_grad()
@@ -219,16 +208,15 @@ def _color(x, u):
 
 
 def _shift(x, u):
-    size = x.shape[2], x.shape[3]
-    moves = [round((2 * v - 1) * n / 8) for v, n in zip(u[:2], size, strict=True)]
-    down, right = moves
+    height, width = x.shape[2:]
+    down, right = round((2 * u[0] - 1) * height / 8), round((2 * u[1] - 1) * width / 8)
     padded = F.pad(x, (max(right, 0), max(-right, 0), max(down, 0), max(-down, 0)))
     top, left = max(-down, 0), max(-right, 0)
-    return padded[:, :, top : top + size[0], left : left + size[1]]
+    return padded[:, :, top : top + height, left : left + width]
 
 
 def _square(x, u):
-    height, width = x.shape[2], x.shape[3]
+    height, width = x.shape[2:]
     top, left = round((u[0] - 0.25) * height), round((u[1] - 0.25) * width)
     mask = torch.ones(height, width, dtype=x.dtype, device=x.device)
     mask[max(top, 0) : top + height // 2, max(left, 0) : left + width // 2] = 0
@@ -271,12 +259,10 @@ def _changed(x_private, y_private, x, y, own) -> list[Tensor]:
 
 
 def _some(held: Sequence[Tensor], batch: int, own: torch.Generator) -> list[Tensor]:
+    """`batch` indices of each class, drawn at random; 0 for all."""
     if not batch:
         return list(held)
     return [h[torch.randperm(len(h), generator=own)[:batch].to(h.device)] for h in held]
-
-
-# ---------------------------------------------------------------- gradient matching
 
 
 def match_gradients(x: Tensor, y: Tensor, network: nn.Module, target: Sequence[Tensor], *,
@@ -287,36 +273,37 @@ def match_gradients(x: Tensor, y: Tensor, network: nn.Module, target: Sequence[T
     x: float32 [n, c, h, w] in the scale that networks see, y: int64 [n]; `target`: one tensor per
     trainable weight of `network`, of any length: directions are compared. The gradient of the
     virtual images is that of the mean cross-entropy over all of them, all classes at once, in
-    evaluation mode; the network is not changed. Returns {"x", "losses": one per step}. Raises
-    `TrainingError` where the distance is no number.
+    evaluation mode; the network is not changed. Returns and raises as `match_distributions`.
     """
     network = copy.deepcopy(network).eval()
     weights = [p for p in network.parameters() if p.requires_grad]
-    x, velocity, values = x.detach().clone(), torch.zeros_like(x), []
-    for _ in range(steps):
-        x.requires_grad_()
+
+    def away(step: int, x: Tensor) -> Tensor:
         loss = losses.cross_entropy(network(x), y)
-        pull = torch.autograd.grad(loss, weights, create_graph=True)
-        away = distance(pull, target)
-        (slope,) = torch.autograd.grad(away, x)
+        return distance(torch.autograd.grad(loss, weights, create_graph=True), target)
+
+    return _descend(x, away, range(steps), lr, momentum)
+
+
+def _descend(x: Tensor, loss_of: Callable, steps: range, lr: float, momentum: float,
+             velocity: Tensor | None = None) -> dict:  # fmt: skip
+    """Gradient descent with momentum on pixels; the loss of a step is loss_of(step, x)."""
+    x, values = x.detach().clone(), []
+    velocity = torch.zeros_like(x) if velocity is None else velocity
+    for step in steps:
+        loss = loss_of(step, x.requires_grad_())
+        (slope,) = torch.autograd.grad(loss, x)
         velocity = momentum * velocity + slope
         x = x.detach() - lr * velocity
-        values.append(away.detach())
-    return {"x": x, "losses": _finite(values, "match_gradients")}
-
-
-def _finite(values: Sequence[Tensor], where: str) -> list[float]:
-    numbers = [float(v) for v in values]
-    for step, value in enumerate(numbers, start=1):
+        values.append(loss.detach())
+    found = [float(v) for v in values]
+    for number, value in enumerate(found, start=1):
         if not math.isfinite(value):
             raise TrainingError(
-                f"the loss of the virtual images is {value} in step {step}", where=where,
-                do="lower the learning rate of their pixels",
+                f"the loss of the virtual images is {value} in step {number}",
+                where="distillation", do="lower the learning rate of their pixels",
             )  # fmt: skip
-    return numbers
-
-
-# ---------------------------------------------------------------- virtual images of a federation
+    return {"x": x, "velocity": velocity, "losses": found}
 
 
 def prepare(fed) -> None:
@@ -396,7 +383,3 @@ def virtual_images(fed) -> dict[str, VirtualImages]:
             do="set virtual_ipc to at least 1, and run it",
         )  # fmt: skip
     return found
-
-
-def _owned(images, num_classes: int) -> Tensor:
-    return torch.bincount(images.y, minlength=num_classes) > 0

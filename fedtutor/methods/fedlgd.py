@@ -22,6 +22,7 @@ from ..distillation import (
     labels_of,
     match_distributions,
     match_gradients,
+    noise,
 )
 from ..errors import SettingError
 from ..randomness import generator
@@ -111,8 +112,7 @@ class FedLGD(FedAvg):
         if self.global_init == "statistics":
             return drawn(_averaged(fed), self.global_ipc, shape, own)
         y = labels_of(torch.ones(scenario.num_classes, device=fed.device), self.global_ipc)
-        noise = torch.randn(len(y), *shape, generator=own).to(fed.device)
-        return VirtualImages(scenario.pixels(noise), y, "noise")
+        return VirtualImages(scenario.pixels(noise(y, shape, own)), y, "noise")
 
     def collaborate(self, fed, clients):
         super().collaborate(fed, clients)  # line 31, of the round before
