@@ -9,10 +9,6 @@ al. 2024) and from the papers that it builds on:
 - `match_gradients` (Eq. 5 and 6; Zhao et al. 2021): virtual images shall pull a network's weights
   in the direction in which the clients pulled them.
 
-`prepare` is what the setting `virtual_ipc` asks for: before round 1 the private images of every
-client are replaced by virtual ones, whatever the method. So all methods of a comparison train on
-the same virtual images, and any method can.
-
 Pixels are optimized in the scale that networks see (`scenario.inputs`). Everywhere else virtual
 images are float32 from 0 to 255, like other images but not whole numbers; nothing clamps them, and
 some lie beside that range.
@@ -228,8 +224,7 @@ def _mirror(x, u):
 
 
 def _zoom(x, u):
-    along = [1.2 ** (2 * v - 1) for v in u[:2]]
-    return _sampled(x, [[along[0], 0.0, 0.0], [0.0, along[1], 0.0]])
+    return _sampled(x, [[1.2 ** (2 * u[0] - 1), 0.0, 0.0], [0.0, 1.2 ** (2 * u[1] - 1), 0.0]])
 
 
 def _rotate(x, u):
@@ -309,13 +304,13 @@ def _descend(x: Tensor, loss_of: Callable, steps: range, lr: float, momentum: fl
 def prepare(fed) -> None:
     """Before round 1: virtual images take the place of private ones, if `virtual_ipc` asks.
 
+    So all methods of a comparison train on the same virtual images, and any method can.
     `client.data` becomes what `distilled` makes; `client.private` stays. Nothing crosses, and a
     second call changes nothing.
     """
-    if not fed.settings.virtual_ipc:
-        return
-    left = [c for c in fed.clients if not isinstance(c.data, VirtualImages)]
-    fed.ask(left, replace_data)
+    if fed.settings.virtual_ipc:
+        left = [c for c in fed.clients if not isinstance(c.data, VirtualImages)]
+        fed.ask(left, replace_data)
 
 
 def replace_data(client) -> None:

@@ -12,7 +12,7 @@ from fedtutor import rounds
 from fedtutor.errors import SettingError, TrainingError
 from fedtutor.methods import METHODS, Method, make
 from fedtutor.rounds import run
-from fedtutor.settings import ON_CLIENT_ERROR
+from fedtutor.settings import CHOICES
 
 OPTIONS = {"models": ["hidden"], "momentum": 0.9, "participation": 0.7, "rounds": 3}
 LARGE = {"models": ["small_cnn"], "local_epochs": 1, "batch_size": 4}
@@ -331,7 +331,7 @@ def test_if_nobody_is_left_the_run_stops():
 
 
 def test_what_to_do_is_one_of_two_words():
-    assert ON_CLIENT_ERROR == ("stop", "leave_out")
+    assert CHOICES["on_client_error"] == ("stop", "leave_out")
     with pytest.raises(SettingError, match="on_client_error"):
         federation(on_client_error="ignore")
 

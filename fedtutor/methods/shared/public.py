@@ -129,19 +129,17 @@ class PublicMethod(Method):
         infinite, or none at all. Of those whose loss was wrong first, it is the one with the
         largest outputs in that batch.
         """
-        first = {}
+        wrong = []  # batch, minus the size of the outputs there, loss, client
         for c, own in zip(clients, told, strict=True):
             values = torch.stack(own["losses"]).reshape(-1).tolist() if own["losses"] else []
-            wrong = [k for k, value in enumerate(values) if not math.isfinite(value)]
-            if wrong:
-                first[c] = wrong[0], values[wrong[0]]
-        if first:
-            batch = min(k for k, _ in first.values())
-            sizes = dict(zip(clients, told, strict=True))
-            size = {c: float(sizes[c]["sizes"][batch]) for c, (k, _) in first.items() if k == batch}
-            client = max(size, key=lambda c: math.inf if math.isnan(size[c]) else size[c])
+            batch = next((k for k, v in enumerate(values) if not math.isfinite(v)), None)
+            if batch is not None:
+                size = float(own["sizes"][batch])
+                wrong.append((batch, -math.inf if math.isnan(size) else -size, values[batch], c))
+        if wrong:
+            *_, loss, client = min(wrong, key=lambda found: found[:2])
             error = TrainingError(
-                f"the public loss of client {client.id} is {first[client][1]}",
+                f"the public loss of client {client.id} is {loss}",
                 where=f"{self.name}, round {fed.round_}", do="lower public_lr",
             )  # fmt: skip
             error.client = client
