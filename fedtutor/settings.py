@@ -10,7 +10,7 @@ from .engine.kinds import is_a, words_of
 from .errors import SettingError, choose, strict
 
 VIRTUAL_INITS = ("noise", "statistics", "statistics_code", "real")  # see `distillation.initial`
-VIRTUAL_AUGMENT = ("none", "siamese")  # see `distillation.siamese`
+VIRTUAL_AUGMENT = ("none", "siamese")  # see `engine/siamese.py`
 CHOICES = {
     "optimizer": ("sgd", "adam"), "precision": ("float32", "tf32", "bf16"),
     "on_client_error": ("stop", "leave_out"), "virtual_init": VIRTUAL_INITS,

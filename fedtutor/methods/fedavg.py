@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..errors import ModelError
 from .base import Method, register
@@ -89,15 +89,11 @@ def require_equal_networks(clients, *, method: str) -> None:
     shapes = [{n: tuple(v.shape) for n, v in c.model.state_dict().items()} for c in clients]
     for client, shape in zip(clients, shapes, strict=True):
         if shape != shapes[0]:
+            ours, theirs = (sum(p.numel() for p in c.model.parameters())
+                            for c in (clients[0], client))  # fmt: skip
             raise ModelError(
-                f"{method} averages weights, but {clients[0].id} has a network of "
-                f"{count(clients[0].model):,} weights and {client.id} one of "
-                f"{count(client.model):,}, or of other layers",
+                f"{method} averages weights, but {clients[0].id} has a network of {ours:,} weights "
+                f"and {client.id} one of {theirs:,}, or of other layers",
                 where="setting 'models'",
                 do="give every client the same network, or use a method that exchanges outputs",
             )
-
-
-def count(model: nn.Module) -> int:
-    """Number of trainable weights."""
-    return sum(p.numel() for p in model.parameters())

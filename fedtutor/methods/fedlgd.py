@@ -217,18 +217,15 @@ def _trained(network) -> list[torch.Tensor]:
 
 def _averaged(fed) -> dict[str, torch.Tensor]:
     """Class statistics of all clients, each class averaged over its owners (official code)."""
+    reading = "code" if fed.settings.virtual_init == "statistics_code" else "paper"
     sent = []
     for client in fed.clients:
-        own = class_statistics(client.private, fed.scenario, reading=_reading(fed))
+        own = class_statistics(client.private, fed.scenario, reading=reading)
         sent.append(fed.channel.up(client, "class statistics", own))
     owned = torch.stack([s["owned"] for s in sent]).float()
     count = owned.sum(0).clamp(min=1)[:, None]
     mean, std = (torch.stack([s[key] for s in sent]).sum(0) / count for key in ("mean", "std"))
     return {"mean": mean, "std": std, "owned": owned.any(0)}
-
-
-def _reading(fed) -> str:
-    return "code" if fed.settings.virtual_init == "statistics_code" else "paper"
 
 
 def client_passes(private: int, *, classes: int, ipc: int, anchors: int, rounds: int,

@@ -22,7 +22,7 @@ from .base import Method, register
 from .fedavg import WEIGHTING
 from .shared.class_means import global_means, keep_means
 from .shared.privacy import epsilon, private_class_means
-from .shared.prototypes import require_equal_features
+from .shared.prototypes import over_owners, require_equal_features
 
 READINGS = {  # name: L_KD, L_disc
     "paper": (losses.representation_distance, losses.discriminator_loss),
@@ -122,8 +122,8 @@ class RepShare(Method):
             if self.topology == "server":
                 means = global_means(fed)
                 received |= fed.channel.down(client, "global means", means) if means else {}
-            elif "observed" in received:
-                received |= _proxy(received["observed"], received["known"])
+            elif "observed" in received:  # their mean stands for the global means
+                received |= over_owners(received["observed"], received["known"])
 
     def local_loss(self, client, x, y):  # step 2: Algorithm 2
         h = client.model.features(x)
@@ -267,9 +267,3 @@ class RepShare(Method):
             "means": {c.id: means for c in fed.clients},
             "weights": {c.id: everything for c in fed.clients},
         }  # fmt: skip
-
-
-def _proxy(observed: Tensor, known: Tensor) -> dict:
-    """The mean of the observations that arrived, in the place of the global means."""
-    means = losses.mean_prototypes(observed, known.to(observed.dtype))
-    return {"means": means, "owned": known.any(0)}

@@ -23,6 +23,7 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional as F
 
+from ...engine.siamese import sampled
 from ...errors import DataError, choose
 
 GRAY = (0.2989, 0.587, 0.114)  # luminance of red, green, blue, as in torchvision
@@ -52,7 +53,7 @@ def _crop_and_flip(x, generator) -> torch.Tensor:
     theta = torch.zeros(len(x), 2, 3, device=x.device)
     theta[:, 0, 0], theta[:, 1, 1] = half[0] * mirror, half[1]
     theta[:, 0, 2], theta[:, 1, 2] = center[0], center[1]
-    return _sampled(x, theta, mode="bilinear", padding="border")
+    return sampled(x, theta, mode="bilinear", padding_mode="border")
 
 
 def _boxes(x, generator) -> tuple[torch.Tensor, torch.Tensor]:
@@ -88,7 +89,7 @@ def _rotate(x, generator) -> torch.Tensor:
     theta = torch.zeros(len(x), 2, 3, device=x.device)
     theta[:, 0, 0], theta[:, 0, 1] = angle.cos(), -angle.sin()
     theta[:, 1, 0], theta[:, 1, 1] = angle.sin(), angle.cos()
-    return _sampled(x, theta, mode="nearest", padding="zeros")
+    return sampled(x, theta, mode="nearest", padding_mode="zeros")
 
 
 def _color(x, generator) -> torch.Tensor:
@@ -133,11 +134,6 @@ def _hue(x, turn) -> torch.Tensor:
     n = torch.tensor([5.0, 3.0, 1.0], device=x.device).view(1, 3, 1, 1)
     k = (n + sixth[:, None]).remainder(6)
     return value[:, None] - chroma[:, None] * torch.minimum(k, 4 - k).clamp(0, 1)
-
-
-def _sampled(x, theta, *, mode: str, padding: str) -> torch.Tensor:
-    grid = F.affine_grid(theta, list(x.shape), align_corners=False)
-    return F.grid_sample(x, grid, mode=mode, padding_mode=padding, align_corners=False)
 
 
 def _uniform(x, generator) -> torch.Tensor:
