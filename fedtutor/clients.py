@@ -6,7 +6,7 @@ from functools import partial
 import torch
 
 from . import models
-from .engine.once import Once
+from .engine.batches import Once
 from .errors import SettingError
 from .randomness import generator
 

@@ -9,10 +9,6 @@ al. 2024) and from the papers that it builds on:
 - `match_gradients` (Eq. 5 and 6; Zhao et al. 2021): virtual images shall pull a network's weights
   in the direction in which the clients pulled them.
 
-`prepare` is what the setting `virtual_ipc` asks for: before round 1 the private images of every
-client are replaced by virtual ones, whatever the method. So all methods of a comparison train on
-the same virtual images, and any method can.
-
 Pixels are optimized in the scale that networks see (`scenario.inputs`). Everywhere else virtual
 images are float32 from 0 to 255, like other images but not whole numbers; nothing clamps them, and
 some lie beside that range.
@@ -29,6 +25,7 @@ from torch.nn import functional as F
 
 from . import losses
 from .engine.artifacts import artifact
+from .engine.siamese import siamese
 from .errors import DataError, SettingError, TrainingError, choose
 from .images import Images
 from .models.layers import initialize
@@ -76,9 +73,6 @@ class VirtualImages:
         return {"x": self.x, "y": self.y, "source": self.source}
 
 
-# ---------------------------------------------------------------- where virtual images begin
-
-
 def class_statistics(private: Images, scenario, *, reading: str = "paper") -> dict[str, Tensor]:
     """Mean and standard deviation of each class and channel over images and pixels.
 
@@ -88,17 +82,15 @@ def class_statistics(private: Images, scenario, *, reading: str = "paper") -> di
     """
     member = F.one_hot(private.y, scenario.num_classes).to(torch.float64)
     x, count = private.x.to(torch.float64), member.sum(0)
+    mean, std = (torch.tensor(v, dtype=torch.float64, device=x.device)
+                 for v in (scenario.mean, scenario.std))  # fmt: skip
     if reading == "code":
-        mean, std = (torch.tensor(v, dtype=torch.float64, device=x.device).view(1, -1, 1, 1)
-                     for v in (scenario.mean, scenario.std))  # fmt: skip
-        x = (x / 255 - mean) / std
+        x = (x / 255 - mean[:, None, None]) / std[:, None, None]
     below = (count.clamp(min=1) if reading == "paper" else count * 0 + len(private))[:, None]
     first, second = (member.T @ v.mean((2, 3)) / below for v in (x, x**2))
     spread = (second - first**2).clamp(min=0).sqrt()
     if reading == "code":
-        scale = torch.tensor(scenario.std, dtype=torch.float64, device=x.device) * 255
-        offset = torch.tensor(scenario.mean, dtype=torch.float64, device=x.device) * 255
-        first, spread = first * scale + offset, spread * scale
+        first, spread = first * (std * 255) + mean * 255, spread * (std * 255)
     owned = count > 0
     return {"mean": (first * owned[:, None]).float(), "std": (spread * owned[:, None]).float(),
             "owned": owned}  # fmt: skip
@@ -108,9 +100,13 @@ def drawn(statistics: dict[str, Tensor], ipc: int, shape: Sequence[int],
           own: torch.Generator) -> VirtualImages:  # fmt: skip
     """`ipc` images of `shape` per owned class: every pixel from the normal of class and channel."""
     y = labels_of(statistics["owned"], ipc)
-    noise = torch.randn(len(y), *shape, generator=own, device=own.device).to(y.device)
     mean, std = (statistics[key][y][:, :, None, None] for key in ("mean", "std"))
-    return VirtualImages(noise * std + mean, y, "drawn from class statistics")
+    return VirtualImages(noise(y, shape, own) * std + mean, y, "drawn from class statistics")
+
+
+def noise(y: Tensor, shape: Sequence[int], own: torch.Generator) -> Tensor:
+    """One image [channels, height, width] from N(0, 1) for each label."""
+    return torch.randn(len(y), *shape, generator=own, device=own.device).to(y.device)
 
 
 def labels_of(owned: Tensor, ipc: int) -> Tensor:
@@ -134,10 +130,9 @@ def initial(private: Images, scenario, *, ipc: int, init: str = "statistics",
     if init.startswith("statistics"):
         reading = "code" if init.endswith("code") else "paper"
         return drawn(class_statistics(private, scenario, reading=reading), ipc, shape, own)
-    y = labels_of(_owned(private, scenario.num_classes), ipc)
+    y = labels_of(torch.bincount(private.y, minlength=scenario.num_classes) > 0, ipc)
     if init == "noise":
-        noise = torch.randn(len(y), *shape, generator=own, device=own.device).to(y.device)
-        return VirtualImages(scenario.pixels(noise), y, "noise")
+        return VirtualImages(scenario.pixels(noise(y, shape, own)), y, "noise")
     rows = []
     for label in y[::ipc]:
         held = (private.y == label).nonzero()[:, 0]
@@ -145,9 +140,6 @@ def initial(private: Images, scenario, *, ipc: int, init: str = "statistics",
         order = torch.cat([torch.randperm(len(held), generator=own) for _ in range(times)])
         rows.append(held[order[:ipc].to(held.device)])
     return VirtualImages(private.x[torch.cat(rows)].float(), y, "private images")
-
-
-# ---------------------------------------------------------------- distribution matching
 
 
 def match_distributions(x: Tensor, y: Tensor, private: Images, scenario, extractor: Callable, *,
@@ -168,95 +160,28 @@ def match_distributions(x: Tensor, y: Tensor, private: Images, scenario, extract
     fixed = isinstance(extractor, nn.Module)
     once = fixed and not batch and augment == "none"  # then private features never change
     held = [(private.y == label).nonzero()[:, 0] for label in y.unique()]
-    x = x.detach().clone()
-    velocity = torch.zeros_like(x) if velocity is None else velocity
-    h_private, values = None, []
-    for step in range(first, first + steps):
+    h_private = y_private = None
+
+    def distance(step: int, x: Tensor) -> Tensor:
+        nonlocal h_private, y_private
         network = (extractor if fixed else extractor(step)).eval()
-        x.requires_grad_()
-        seen = x
         if h_private is None or not once:
             index = torch.cat(_some(held, batch, numbers(step, "private")))
             x_private, y_private = scenario.inputs(private.x[index]), private.y[index]
             if augment == "siamese":
-                own = numbers(step, "augment")
-                x_private, seen = _changed(x_private, y_private, x, y, own)
+                x_private, x = _changed(x_private, y_private, x, y, numbers(step, "augment"))
             h_private = features(network, x_private)
-        loss = losses.distribution_matching(
-            h_private, y_private, network.features(seen), y, num_classes=scenario.num_classes
+        return losses.distribution_matching(
+            h_private, y_private, network.features(x), y, num_classes=scenario.num_classes
         )
-        (slope,) = torch.autograd.grad(loss, x)
-        velocity = momentum * velocity + slope
-        x = x.detach() - lr * velocity
-        values.append(loss.detach())
-    return {"x": x, "velocity": velocity, "losses": _finite(values, "match_distributions")}
+
+    return _descend(x, distance, range(first, first + steps), lr, momentum, velocity)
 
 
 @torch.no_grad()
 def features(network: nn.Module, x: Tensor) -> Tensor:
     """Features [n, d] without gradient, `CHUNK` images at a time."""
     return torch.cat([network.features(part) for part in x.split(CHUNK)])
-
-
-def siamese(parts: Sequence[Tensor], own: torch.Generator) -> list[Tensor]:
-    """One random change, the same for all images of all parts (Zhao and Bilen 2021, DSA).
-
-    One of: color (brightness, saturation, contrast), shift by up to an eighth, a square of 0 over
-    a quarter, mirror, zoom by up to 1.2 along each axis, rotation by up to 15 degrees. All are
-    differentiable; x [n, c, h, w] in the scale that networks see, and 0 comes in at the border.
-    """
-    kind = int(torch.randint(6, (1,), generator=own))
-    u = torch.rand(4, generator=own).tolist()
-    return [_CHANGES[kind](x, u) for x in parts]
-
-
-def _color(x, u):
-    x = x + (u[0] - 0.5)
-    gray = x.mean(1, keepdim=True)
-    x = gray + (x - gray) * 2 * u[1]
-    middle = x.mean((1, 2, 3), keepdim=True)
-    return middle + (x - middle) * (u[2] + 0.5)
-
-
-def _shift(x, u):
-    size = x.shape[2], x.shape[3]
-    moves = [round((2 * v - 1) * n / 8) for v, n in zip(u[:2], size, strict=True)]
-    down, right = moves
-    padded = F.pad(x, (max(right, 0), max(-right, 0), max(down, 0), max(-down, 0)))
-    top, left = max(-down, 0), max(-right, 0)
-    return padded[:, :, top : top + size[0], left : left + size[1]]
-
-
-def _square(x, u):
-    height, width = x.shape[2], x.shape[3]
-    top, left = round((u[0] - 0.25) * height), round((u[1] - 0.25) * width)
-    mask = torch.ones(height, width, dtype=x.dtype, device=x.device)
-    mask[max(top, 0) : top + height // 2, max(left, 0) : left + width // 2] = 0
-    return x * mask
-
-
-def _mirror(x, u):
-    return x.flip(3) if u[0] < 0.5 else x
-
-
-def _zoom(x, u):
-    along = [1.2 ** (2 * v - 1) for v in u[:2]]
-    return _sampled(x, [[along[0], 0.0, 0.0], [0.0, along[1], 0.0]])
-
-
-def _rotate(x, u):
-    angle = math.radians(15) * (2 * u[0] - 1)
-    sine, cosine = math.sin(angle), math.cos(angle)
-    return _sampled(x, [[cosine, -sine, 0.0], [sine, cosine, 0.0]])
-
-
-_CHANGES = (_color, _shift, _square, _mirror, _zoom, _rotate)
-
-
-def _sampled(x, theta):
-    theta = torch.tensor(theta, dtype=x.dtype, device=x.device).expand(len(x), 2, 3)
-    grid = F.affine_grid(theta, list(x.shape), align_corners=False)
-    return F.grid_sample(x, grid, align_corners=False)
 
 
 def _changed(x_private, y_private, x, y, own) -> list[Tensor]:
@@ -271,12 +196,10 @@ def _changed(x_private, y_private, x, y, own) -> list[Tensor]:
 
 
 def _some(held: Sequence[Tensor], batch: int, own: torch.Generator) -> list[Tensor]:
+    """`batch` indices of each class, drawn at random; 0 for all."""
     if not batch:
         return list(held)
     return [h[torch.randperm(len(h), generator=own)[:batch].to(h.device)] for h in held]
-
-
-# ---------------------------------------------------------------- gradient matching
 
 
 def match_gradients(x: Tensor, y: Tensor, network: nn.Module, target: Sequence[Tensor], *,
@@ -287,48 +210,49 @@ def match_gradients(x: Tensor, y: Tensor, network: nn.Module, target: Sequence[T
     x: float32 [n, c, h, w] in the scale that networks see, y: int64 [n]; `target`: one tensor per
     trainable weight of `network`, of any length: directions are compared. The gradient of the
     virtual images is that of the mean cross-entropy over all of them, all classes at once, in
-    evaluation mode; the network is not changed. Returns {"x", "losses": one per step}. Raises
-    `TrainingError` where the distance is no number.
+    evaluation mode; the network is not changed. Returns and raises as `match_distributions`.
     """
     network = copy.deepcopy(network).eval()
     weights = [p for p in network.parameters() if p.requires_grad]
-    x, velocity, values = x.detach().clone(), torch.zeros_like(x), []
-    for _ in range(steps):
-        x.requires_grad_()
+
+    def away(step: int, x: Tensor) -> Tensor:
         loss = losses.cross_entropy(network(x), y)
-        pull = torch.autograd.grad(loss, weights, create_graph=True)
-        away = distance(pull, target)
-        (slope,) = torch.autograd.grad(away, x)
+        return distance(torch.autograd.grad(loss, weights, create_graph=True), target)
+
+    return _descend(x, away, range(steps), lr, momentum)
+
+
+def _descend(x: Tensor, loss_of: Callable, steps: range, lr: float, momentum: float,
+             velocity: Tensor | None = None) -> dict:  # fmt: skip
+    """Gradient descent with momentum on pixels; the loss of a step is loss_of(step, x)."""
+    x, values = x.detach().clone(), []
+    velocity = torch.zeros_like(x) if velocity is None else velocity
+    for step in steps:
+        loss = loss_of(step, x.requires_grad_())
+        (slope,) = torch.autograd.grad(loss, x)
         velocity = momentum * velocity + slope
         x = x.detach() - lr * velocity
-        values.append(away.detach())
-    return {"x": x, "losses": _finite(values, "match_gradients")}
-
-
-def _finite(values: Sequence[Tensor], where: str) -> list[float]:
-    numbers = [float(v) for v in values]
-    for step, value in enumerate(numbers, start=1):
+        values.append(loss.detach())
+    found = [float(v) for v in values]
+    for number, value in enumerate(found, start=1):
         if not math.isfinite(value):
             raise TrainingError(
-                f"the loss of the virtual images is {value} in step {step}", where=where,
-                do="lower the learning rate of their pixels",
+                f"the loss of the virtual images is {value} in step {number}",
+                where="distillation", do="lower the learning rate of their pixels",
             )  # fmt: skip
-    return numbers
-
-
-# ---------------------------------------------------------------- virtual images of a federation
+    return {"x": x, "velocity": velocity, "losses": found}
 
 
 def prepare(fed) -> None:
     """Before round 1: virtual images take the place of private ones, if `virtual_ipc` asks.
 
+    So all methods of a comparison train on the same virtual images, and any method can.
     `client.data` becomes what `distilled` makes; `client.private` stays. Nothing crosses, and a
     second call changes nothing.
     """
-    if not fed.settings.virtual_ipc:
-        return
-    left = [c for c in fed.clients if not isinstance(c.data, VirtualImages)]
-    fed.ask(left, replace_data)
+    if fed.settings.virtual_ipc:
+        left = [c for c in fed.clients if not isinstance(c.data, VirtualImages)]
+        fed.ask(left, replace_data)
 
 
 def replace_data(client) -> None:
@@ -396,7 +320,3 @@ def virtual_images(fed) -> dict[str, VirtualImages]:
             do="set virtual_ipc to at least 1, and run it",
         )  # fmt: skip
     return found
-
-
-def _owned(images, num_classes: int) -> Tensor:
-    return torch.bincount(images.y, minlength=num_classes) > 0

@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 
 from .clients import Client
-from .engine.batches import all_of, loaded
+from .engine.batches import Once, all_of, loaded
 from .engine.checkpoints import Checkpoints
 from .engine.checks import local_data, require_loss, selected
 from .engine.leave_out import collaborate, memory, survivors
-from .engine.once import Once
 from .engine.optimizers import new_optimizer
 from .errors import TrainingError
 from .evaluation import note_local, observe, row

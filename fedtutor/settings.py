@@ -10,9 +10,17 @@ from .engine.kinds import is_a, words_of
 from .errors import SettingError, choose, strict
 
 VIRTUAL_INITS = ("noise", "statistics", "statistics_code", "real")  # see `distillation.initial`
-VIRTUAL_AUGMENT = ("none", "siamese")  # see `distillation.siamese`
-PRECISIONS = ("float32", "tf32", "bf16")
-ON_CLIENT_ERROR = ("stop", "leave_out")
+VIRTUAL_AUGMENT = ("none", "siamese")  # see `engine/siamese.py`
+CHOICES = {
+    "optimizer": ("sgd", "adam"), "precision": ("float32", "tf32", "bf16"),
+    "on_client_error": ("stop", "leave_out"), "virtual_init": VIRTUAL_INITS,
+    "virtual_augment": VIRTUAL_AUGMENT,
+}  # fmt: skip
+AT_LEAST = {
+    0: ("weight_decay", "virtual_ipc", "virtual_steps", "virtual_batch", "virtual_lr"),
+    1: ("rounds", "local_epochs", "batch_size", "public_batch_size", "public_epochs", "eval_every",
+        "eval_batch_size"),
+}  # fmt: skip
 MOMENTS = ("after_collaborate", "local_epoch", "after_local", "after_aggregate")
 LAST = ", last round"  # behind a moment (but local_epoch): only there
 IN_BRACKETS = " (last round)"  # another way to write it, without a comma
@@ -56,35 +64,25 @@ class Settings:
     on_client_error: str = "stop"  # "leave_out": who fails sits out the round, see `Federation`
 
     def __post_init__(self):
-        where = "settings"
         for f in fields(self):
             value = getattr(self, f.name)
             if isinstance(value, tuple):  # as good as a list
                 object.__setattr__(self, f.name, value := list(value))
             self._require(f.name, is_a(value, f.type), words_of(f.type, value))
-        choose(self.optimizer, ("sgd", "adam"), kind="optimizer", where=where)
-        choose(self.precision, PRECISIONS, kind="precision", where=where)
-        choose(self.on_client_error, ON_CLIENT_ERROR, kind="on_client_error", where=where)
+        for name, known in CHOICES.items():
+            choose(getattr(self, name), known, kind=name, where="settings")
         object.__setattr__(self, "observe", [moment_of(given) for given in self.observe])
         for key in self.record:
-            choose(key, RECORD, kind="key in 'record'", where=where)
+            choose(key, RECORD, kind="key in 'record'", where="settings")
             right = is_a(self.record[key], RECORD[key])
             self._require("record", right, f"a table whose {key!r} is {words_of(RECORD[key])}")
-        positive = ("rounds", "local_epochs", "batch_size", "public_batch_size", "public_epochs",
-                    "eval_every", "eval_batch_size")  # fmt: skip
-        for name in positive:
-            self._require(name, getattr(self, name) >= 1, "at least 1")
+        for least, names in AT_LEAST.items():
+            for name in names:
+                self._require(name, getattr(self, name) >= least, f"at least {least}")
         self._require("lr", self.lr > 0, "greater than 0")
         self._require("momentum", 0 <= self.momentum < 1, "at least 0 and below 1")
-        self._require("weight_decay", self.weight_decay >= 0, "at least 0")
         self._require("participation", 0 < self.participation <= 1, "above 0 and at most 1")
-        self._require("virtual_ipc", self.virtual_ipc >= 0, "at least 0")
-        self._require("virtual_steps", self.virtual_steps >= 0, "at least 0")
-        self._require("virtual_batch", self.virtual_batch >= 0, "at least 0")
-        self._require("virtual_lr", self.virtual_lr >= 0, "at least 0")
         self._require("virtual_momentum", 0 <= self.virtual_momentum < 1, "at least 0, below 1")
-        choose(self.virtual_init, VIRTUAL_INITS, kind="virtual_init", where=where)
-        choose(self.virtual_augment, VIRTUAL_AUGMENT, kind="virtual_augment", where=where)
         whole = all(epochs >= 1 for epochs in self.client_epochs)
         self._require("client_epochs", whole, "a list of whole numbers, each at least 1")
         self._require("models", len(self.models) >= 1, "a list with at least one network")

@@ -6,24 +6,12 @@ import math
 
 def count(text: str) -> int:
     """A whole number from 1."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
-    return value
+    return _number(text, int, 1, "a whole number from 1")
 
 
 def amount(text: str) -> float:
     """A number from 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not value >= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0")
-    return value
+    return _number(text, float, 0, "a number from 0")
 
 
 def names(text: str) -> list[str]:
@@ -32,3 +20,13 @@ def names(text: str) -> list[str]:
     if "" in found:
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of names such as solo,fedavg")
     return list(dict.fromkeys(found))
+
+
+def _number(text: str, kind: type, least: int, words: str):
+    try:
+        value = kind(text)
+    except ValueError:
+        value = math.nan
+    if not value >= least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {words}")
+    return value

@@ -1,11 +1,15 @@
-"""Orders of images, dealt into batches. `holder` is a federation or a client: it has the settings,
-the scenario and the device."""
+"""Orders of images, dealt into batches, and what is computed once for all of them.
 
-from collections.abc import Iterator
+`holder` is a federation or a client: it has the settings, the scenario and the device.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from ..errors import SettingError
 from ..randomness import on_device
 
 AHEAD = 2**20  # numbers: 4 MB
@@ -48,3 +52,31 @@ def all_of(holder, data) -> Iterator[Tensor]:
     """All images in their order, as networks see them, in batches of the evaluation's size."""
     size = holder.settings.eval_batch_size
     return (holder.scenario.inputs(part) for part in data.x.split(size))
+
+
+class Once:
+    """What stays the same while a client trains: computed for all its images in one pass, not once
+    per batch; see `Client.fixed`.
+
+    `parts()` yields all of them, as networks see them; `index` are those of the batch `x`.
+    """
+
+    def __init__(self, parts: Callable):
+        self.parts, self.index, self.x = parts, None, None
+        self._values: dict[tuple, Tensor] = {}
+        self._codes: dict[tuple, object] = {}  # of what was asked: a slip in `key` is noticed
+
+    def __call__(self, key: tuple, compute: partial, x: Tensor) -> Tensor:
+        """compute(x), row by row, for the batch that the client trains on now.
+
+        What has one `key` is one thing: `compute` is asked the first time only.
+        """
+        code = getattr(compute.func, "__code__", None)
+        if self._codes.setdefault(key, code) is not code:
+            raise SettingError(
+                f"two different computations are called {key[1]!r}",
+                where=f"client.fixed({key[0]!r}, ...)", do="give each a name of its own",
+            )  # fmt: skip
+        if key not in self._values:
+            self._values[key] = torch.cat([compute(part) for part in self.parts()])
+        return self._values[key][self.index]

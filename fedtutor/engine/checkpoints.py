@@ -15,12 +15,13 @@ from pathlib import Path
 
 import torch
 
+from ..channel import SERVER
 from ..errors import SettingError, StorageError
 from .files import ROOT, damaged, key_of, load_tensors, save_tensors, shown
 from .kinds import is_a
 from .optimizers import new_optimizer
 
-PLAIN = (torch.Tensor, int, float, str, bool, type(None))
+PLAIN = (int, float, str, bool, type(None))
 TENSOR = "number of the tensor"  # key of the dict that stands for one inside a checkpoint
 FILES = 4  # of one checkpoint, where their size is limited
 
@@ -50,10 +51,8 @@ def folder_to_write(folder, name: str) -> Path:
     path, data = Path(folder), ROOT / "data"
     if path.exists() and not path.is_dir():
         raise StorageError(f"{path.name} is a file", where=shown(path), do="give a folder")
-    inside = path.resolve().is_relative_to(data) and not path.resolve().is_relative_to(
-        data / "cache"
-    )
-    if inside:
+    inside = path.resolve().is_relative_to(data)
+    if inside and not path.resolve().is_relative_to(data / "cache"):
         raise StorageError(
             f"{name} = {shown(path)}, where the project keeps its data", where=name,
             do="choose another folder, such as build/checkpoints",
@@ -90,30 +89,22 @@ class Checkpoints:
 
     def save(self, fed, *, last: bool) -> None:
         """Save after a round, if it is time to or the run ends."""
-        if (
-            self.too_large
-            or not self.folder
-            or not (last or time.monotonic() - self._saved >= self.every)
-        ):
+        due = last or time.monotonic() - self._saved >= self.every
+        if self.too_large or not self.folder or not due:
             return
         self._saved = time.monotonic()
-        holders = {"server": fed.server, **{c.id: c for c in fed.clients}}
-        value = {
-            "identity": identity(fed),
-            "told": told(fed),
-            "code": self.code,
-            "round": fed.round_,
-            "history": fed.history,
-            "channel": fed.channel.state(),
-            "holders": {name: pack(holder, name, fed) for name, holder in holders.items()},
-        }
-        tensors = {}
-        value = _take_out(value, tensors)
-        groups = _grouped([tensor for _, tensor in tensors.values()], self.limit)
+        found = {}
+        value = _take_out({
+            "identity": identity(fed), "told": told(fed), "code": self.code, "round": fed.round_,
+            "history": fed.history, "channel": fed.channel.state(),
+            "holders": {name: pack(holder, fed) for name, holder in holders(fed).items()},
+        }, found)  # fmt: skip
+        tensors = [tensor for _, tensor in found.values()]
+        groups = _grouped(tensors, self.limit)
         if self.limit and (len(groups) > FILES or any(_size(g) > self.limit for g in groups)):
-            self.too_large = sum(_size(group) for group in groups)
+            self.too_large = _size(tensors)
             return
-        value["sum"] = _sum(value, [tensor for group in groups for tensor in group])
+        value["sum"] = _sum(value, tensors)
         path = self.folder / f"round-{fed.round_:06d}.pt"
         for number, group in enumerate(groups[1:], start=1):
             save_tensors(self.folder / f"part-{path.stem}-{number}.pt", group)
@@ -132,7 +123,7 @@ class Checkpoints:
             return False
         fed.round_, fed.history = value["round"], value["history"]
         fed.channel.restore(value["channel"])
-        for name, holder in {"server": fed.server, **{c.id: c for c in fed.clients}}.items():
+        for name, holder in holders(fed).items():
             unpack(holder, value["holders"][name], fed)
         return True
 
@@ -146,16 +137,16 @@ class Checkpoints:
         """The newest checkpoint that is whole, if there is any."""
         for unfinished in self.folder.glob(".*.pt.*") if self.folder else ():
             unfinished.unlink(missing_ok=True)  # what a killed run was writing
-        value, faults = None, []
+        faults = []
         for path in reversed(self.files()):
             try:
                 value = self._read(path, fed.device)
                 break
             except StorageError as error:
                 faults.append(error)
-        if value is None and faults:
-            raise faults[0]
-        if value is None:
+        else:
+            if faults:
+                raise faults[0]
             return None
         if value.get("identity") != identity(fed):
             raise self._other(path, value, fed)
@@ -192,9 +183,13 @@ class Checkpoints:
         )  # fmt: skip
 
 
-def pack(holder, name: str, fed) -> dict:
+def holders(fed) -> dict:
+    """Who holds networks and state: "server" and the clients by their id."""
+    return {SERVER: fed.server, **{c.id: c for c in fed.clients}}
+
+
+def pack(holder, fed) -> dict:
     """What a checkpoint keeps of a client or of the server."""
-    _require_plain(holder.state, name)
     optimizer = getattr(holder, "optimizer", None) if fed.settings.keep_optimizer else None
     kept = {key: m for key, m in holder.models.items() if key not in fed.method.remade}
     return {
@@ -216,10 +211,11 @@ def unpack(holder, packed: dict, fed) -> None:
         holder.optimizer.load_state_dict(packed["optimizer"])
 
 
-def _take_out(value, tensors: dict):
+def _take_out(value, tensors: dict, *path: str):
     """`value` with a number in place of each tensor; equal tensors have one number.
 
-    `tensors` is content -> (number, tensor), and grows.
+    `tensors` is content -> (number, tensor), and grows. Raises `StorageError` for what is no plain
+    value; `path` is where it stands.
     """
     if isinstance(value, torch.Tensor):
         plain = value.detach().cpu().contiguous()
@@ -229,9 +225,15 @@ def _take_out(value, tensors: dict):
         )
         return {TENSOR: found[0]}
     if isinstance(value, dict):
-        return {key: _take_out(part, tensors) for key, part in value.items()}
+        return {key: _take_out(part, tensors, *path, key) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_take_out(part, tensors) for part in value)
+        return type(value)(_take_out(part, tensors, *path) for part in value)
+    if not isinstance(value, PLAIN):
+        raise StorageError(
+            f"a {type(value).__name__} cannot be kept in a checkpoint",
+            where=" of ".join(reversed(path[1:3])),
+            do="keep tensors and plain values in `state`, networks in `models`",
+        )
     return value
 
 
@@ -268,17 +270,3 @@ def _grouped(tensors: list, limit: int | None) -> list[list]:
         groups[-1].append(tensor)
         size += tensor.nbytes
     return groups
-
-
-def _require_plain(value, name: str) -> None:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        for part in value:
-            _require_plain(part, name)
-    elif not isinstance(value, PLAIN):
-        raise StorageError(
-            f"a {type(value).__name__} cannot be kept in a checkpoint",
-            where=f"state of {name}",
-            do="keep tensors and plain values in `state`, networks in `models`",
-        )

@@ -67,11 +67,8 @@ def write_atomically(path: Path, write) -> None:
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except OSError as error:
-        raise StorageError(
-            f"cannot write {path.name}: {error.strerror or error}",
-            where=shown(path.parent),
-            do="make the folder writable, free some space, or choose another output folder",
-        ) from None
+        do = "make the folder writable, free some space, or choose another output folder"
+        raise _unwritable(path, error, do) from None
     finally:
         if temporary and os.path.exists(temporary):
             os.unlink(temporary)
@@ -86,10 +83,7 @@ def locked(path: Path, do: str = "make the folder writable, or choose another on
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except OSError as error:
-        raise StorageError(
-            f"cannot write {path.name}: {error.strerror or error}", where=shown(path.parent),
-            do=do,
-        ) from None  # fmt: skip
+        raise _unwritable(path, error, do) from None
     try:
         yield
     finally:
@@ -156,10 +150,12 @@ def load_tensors(path: Path, device="cpu"):
         raise damaged(path, error) from None
 
 
+def _unwritable(path: Path, error: OSError, do: str) -> StorageError:
+    what = f"cannot write {path.name}: {error.strerror or error}"
+    return StorageError(what, where=shown(path.parent), do=do)
+
+
 def damaged(path: Path, error: Exception) -> StorageError:
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return StorageError(
-        f"{Path(path).name} is damaged ({reason[:120]})",
-        where=shown(path),
-        do="delete the file and run again; it is made anew",
-    )
+    return StorageError(f"{Path(path).name} is damaged ({reason[:120]})", where=shown(path),
+                        do="delete the file and run again; it is made anew")  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ..channel import SERVER
 from ..clients import Client
 from ..errors import FAILURES, TrainingError
-from .checkpoints import pack, unpack
+from .checkpoints import holders, pack, unpack
 
 
 class Memory:
@@ -15,8 +15,7 @@ class Memory:
 
     def __init__(self, fed):
         self.fed = fed
-        holders = {SERVER: fed.server, **{c.id: c for c in fed.clients}}
-        self.kept = {name: copy.deepcopy(pack(h, name, fed)) for name, h in holders.items()}
+        self.kept = {name: copy.deepcopy(pack(h, fed)) for name, h in holders(fed).items()}
 
     def put_back(self, client) -> None:
         """Networks, state, steps and optimizer as they were; nothing of what failed is kept."""

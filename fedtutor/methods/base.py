@@ -30,11 +30,18 @@ class Method:
     Tensors and plain values that a method keeps go to `client.state` and `fed.server.state`,
     networks to `client.models` and `fed.server.models`: all of it is in every checkpoint, except
     the networks that `remade` names.
+
+    A class names the limits of its parameters (see `LIMITS`) and the words that one can be
+    (`choices`); those of the class that it extends hold, too. Any other value is a `SettingError`.
     """
 
     name = ""
-    at_least_0 = ()  # parameters that are a weight or a strength; below 0 is refused
-    remade = ()  # roles of networks that start or each round makes anew before they are used
+    remade = ()  # roles of networks that are made anew before they are used
+    choices = {}  # parameter: its words, such as {"weighting": ("samples", "uniform")}
+    at_least_0 = at_least_1 = above_0 = below_1 = from_0_to_1 = ()  # names of parameters
+
+    def __post_init__(self):
+        require_limits(self)
 
     def build(self, client, make) -> dict:
         """The client's networks by name; `make(num_classes=..., role=...)` builds one."""
@@ -80,8 +87,27 @@ class Method:
         return self.evaluated(fed, client)(x)
 
 
-HOOKS = tuple(name for name, value in vars(Method).items() if isroutine(value))
-SET_BY_CLASS = ("name", "at_least_0", "remade")  # what a class says that is no parameter
+LIMITS = {
+    "at_least_0": (lambda value: value >= 0, "0 or a number above it"),
+    "at_least_1": (lambda value: value >= 1, "a number of at least 1"),
+    "above_0": (lambda value: value > 0, "a number above 0"),
+    "below_1": (lambda value: value < 1, "a number below 1"),
+    "from_0_to_1": (lambda value: 0 <= value <= 1, "a number from 0 to 1"),
+}
+HOOKS = tuple(n for n, value in vars(Method).items() if isroutine(value) and n[0] != "_")
+SET_BY_CLASS = ("name", "remade", "choices", *LIMITS)  # what a class says that is no parameter
+
+
+def require_limits(method: Method) -> None:
+    """Raise `SettingError` for a parameter that is not what its class, or one above it, says."""
+    where = f"method {method.name}"
+    for said in map(vars, type(method).__mro__):
+        for name, known in said.get("choices", {}).items():
+            choose(getattr(method, name), known, kind=name, where=where)
+        for limit, (right, words) in LIMITS.items():
+            for name in said.get(limit, ()):
+                if not right(value := getattr(method, name)):
+                    raise SettingError(f"{name} = {value!r}", where=where, do=f"give {words}")
 
 
 def register(name: str):
@@ -198,7 +224,7 @@ def make(name: str, **given) -> Method:
     """Build a registered method, e.g. `make("fedprox", mu=0.1)`.
 
     Raises `SettingError` for an unknown method or parameter, for a value of the wrong type, for
-    nan and infinity, and for a value below 0 where the method says `at_least_0`.
+    nan and infinity, and for a value beyond the limits that the method names.
     """
     known = parameters(name)
     for key, value in given.items():
@@ -213,7 +239,6 @@ def make(name: str, **given) -> Method:
         if not is_finite(value):
             raise SettingError(f"{key} = {value!r}", where=f"method {name}",
                                do="give a finite number")  # fmt: skip
-        if key in METHODS[name].at_least_0 and value < 0:
-            raise SettingError(f"{key} = {value!r}", where=f"method {name}",
-                               do="give 0 or a number above it")  # fmt: skip
-    return METHODS[name](**given)
+    method = METHODS[name](**given)
+    require_limits(method)  # also where a class has a __post_init__ of its own
+    return method

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from .. import losses
-from ..errors import SettingError
 from .base import register
 from .fccl_plus import FCCLPlus
 
@@ -35,15 +34,10 @@ class EWC(FCCLPlus):
     where the collaborative phase took them, except where private images do not care.
     """
 
+    at_least_0 = ("lambda_ewc",)
+
     fntd: str = "none"
     lambda_ewc: float = 0.7  # Table XVI: 0.01, 0.1, 0.7, 1.0; 0.7 is best on Digits
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not self.lambda_ewc >= 0:
-            raise SettingError(
-                f"lambda_ewc = {self.lambda_ewc}", where=f"method {self.name}", do="give 0 or more"
-            )
 
     def collaborate(self, fed, clients):
         fed.ask(clients, self.look_back)

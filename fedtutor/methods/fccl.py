@@ -9,7 +9,7 @@ step numbers below are those of Algorithm 1, its lines counted from "for t = 1".
 from dataclasses import dataclass
 
 from .. import losses
-from ..errors import SettingError, choose
+from ..errors import SettingError
 from .base import register
 from .shared.public import PublicMethod, frozen, teacher_logits
 
@@ -34,8 +34,8 @@ class FCCL(PublicMethod):
     training alone.
     """
 
-    at_least_0 = ("pretrain_epochs", "lambda_col", "lambda_loc")
-
+    choices = {"correlation": CORRELATIONS, "teachers": TEACHERS}
+    at_least_0 = ("lambda_col", "lambda_loc")
     remade = ("current", "pretrained", "previous")  # the teachers: see start and collaborate
 
     pretrain_epochs: int = 50  # Sec. 4; code: 40
@@ -48,13 +48,11 @@ class FCCL(PublicMethod):
 
     def __post_init__(self):
         super().__post_init__()
-        where = f"method {self.name}"
-        choose(self.correlation, CORRELATIONS, kind="correlation", where=where)
-        choose(self.teachers, TEACHERS, kind="teachers", where=where)
         if "pretrained" in TEACHERS[self.teachers] and self.pretrain_epochs < 1:
             raise SettingError(
                 f"pretrain_epochs = {self.pretrain_epochs}, but the pretrained network is to teach",
-                where=where, do='give at least 1, or teachers = "previous" or "none"',
+                where=f"method {self.name}",
+                do='give at least 1, or teachers = "previous" or "none"',
             )  # fmt: skip
 
     def build(self, client, make):

@@ -15,7 +15,6 @@ import torch
 
 from .. import losses
 from ..engine.batches import batches
-from ..errors import SettingError, choose
 from .base import register
 from .fccl import FCCL
 from .shared.public import exchange_mean, teacher_logits
@@ -51,6 +50,12 @@ class FCCLPlus(FCCL):
     Table XV: `average`, between the two phases. Table XVI: method `ewc`. Table XVII: `kd_share`.
     """
 
+    choices = {"fntd": MEMORY, "teacher": ("previous", "current"),
+               "teacher_mode": ("eval", "train")}  # fmt: skip
+    above_0 = ("mu", "tau")
+    at_least_0 = ("omega",)
+    from_0_to_1 = ("kd_share",)
+
     pretrain_epochs: int = 0  # from scratch, as the code; FCCL: 50
     teachers: str = "none"  # FCCL's, beside FNTD
     fccm: bool = True  # learn by logits
@@ -62,22 +67,6 @@ class FCCLPlus(FCCL):
     teacher: str = "previous"  # theta^{e-1}; "current": theta^e, after the collaborative phase
     teacher_mode: str = "eval"  # "train": batch statistics and dropout, as in the code
     kd_share: float = 0.0  # share of a round's local steps that start with KD instead (Table XVII)
-
-    def __post_init__(self):
-        super().__post_init__()
-        where = f"method {self.name}"
-        choose(self.fntd, MEMORY, kind="fntd", where=where)
-        choose(self.teacher, ("previous", "current"), kind="teacher", where=where)
-        choose(self.teacher_mode, ("eval", "train"), kind="teacher_mode", where=where)
-        for name, right, rule in (
-            ("mu", self.mu > 0, "above 0"), ("tau", self.tau > 0, "above 0"),
-            ("omega", self.omega >= 0, "at least 0"),
-            ("kd_share", 0 <= self.kd_share <= 1, "from 0 to 1"),
-        ):  # fmt: skip
-            if not right:
-                raise SettingError(
-                    f"{name} = {getattr(self, name)}", where=where, do=f"give a number {rule}"
-                )
 
     def taught(self, client, role, x):
         if self.teacher_mode == "train" and role == self.teacher:  # its statistics move

@@ -8,10 +8,10 @@ entropy to the other clients' mean softmax output for the class of the image).
 from dataclasses import dataclass
 
 from .. import losses
-from ..errors import SettingError, choose
 from .base import Method, register
+from .fedavg import WEIGHTING
 from .shared.class_means import global_means, keep_means
-from .shared.prototypes import WEIGHTING, class_counts, own_prototypes
+from .shared.prototypes import class_counts, own_prototypes
 
 LOSSES = {
     "cross-entropy": "softmax outputs are averaged, and are soft labels (the original)",
@@ -31,17 +31,13 @@ class FD(Method):
     here. lambda_ = 0 is `solo`, also for the running statistics of batch norm, which stay at home.
     """
 
+    choices = {"loss": LOSSES, "weighting": WEIGHTING}
+    at_least_0 = ("lambda_",)
+
     lambda_: float = 1.0  # ours; RepShare's code: 10
     loss: str = "cross-entropy"  # see LOSSES
     exclude_self: bool = True  # the mean is over the others; RepShare's code: over all
     weighting: str = "uniform"  # every owner of a class counts alike; RepShare's code: "samples"
-
-    def __post_init__(self):
-        where = f"method {self.name}"
-        choose(self.loss, LOSSES, kind="loss", where=where)
-        choose(self.weighting, WEIGHTING, kind="weighting", where=where)
-        if not self.lambda_ >= 0:
-            raise SettingError(f"lambda_ = {self.lambda_}", where=where, do="give 0 or more")
 
     def collaborate(self, fed, clients):
         for client in clients:

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..errors import ModelError, choose
+from ..errors import ModelError
 from .base import Method, register
+
+WEIGHTING = ("samples", "uniform")
 
 
 @register("fedavg")
@@ -24,15 +26,12 @@ class FedAvg(Method):
     a common start. Running statistics of batch norm are sent and averaged like weights.
     """
 
+    choices = {"weighting": WEIGHTING, "evaluate": ("server", "client"),
+               "start_from": ("server", "client")}  # fmt: skip
+
     weighting: str = "samples"  # "samples": n_k / n; "uniform": 1 / K, as FCCL+'s code
     evaluate: str = "server"  # "server": after averaging; "client": after local training (FCCL+)
     start_from: str = "server"  # "client": round 1 from its own weights (RepShare's code)
-
-    def __post_init__(self):
-        where = f"method {self.name}"
-        choose(self.weighting, ("samples", "uniform"), kind="weighting", where=where)
-        choose(self.evaluate, ("server", "client"), kind="evaluate", where=where)
-        choose(self.start_from, ("server", "client"), kind="start_from", where=where)
 
     def start(self, fed):
         require_equal_networks(fed.clients, method=self.name)
@@ -90,15 +89,11 @@ def require_equal_networks(clients, *, method: str) -> None:
     shapes = [{n: tuple(v.shape) for n, v in c.model.state_dict().items()} for c in clients]
     for client, shape in zip(clients, shapes, strict=True):
         if shape != shapes[0]:
+            ours, theirs = (sum(p.numel() for p in c.model.parameters())
+                            for c in (clients[0], client))  # fmt: skip
             raise ModelError(
-                f"{method} averages weights, but {clients[0].id} has a network of "
-                f"{count(clients[0].model):,} weights and {client.id} one of "
-                f"{count(client.model):,}, or of other layers",
+                f"{method} averages weights, but {clients[0].id} has a network of {ours:,} weights "
+                f"and {client.id} one of {theirs:,}, or of other layers",
                 where="setting 'models'",
                 do="give every client the same network, or use a method that exchanges outputs",
             )
-
-
-def count(model: nn.Module) -> int:
-    """Number of trainable weights."""
-    return sum(p.numel() for p in model.parameters())

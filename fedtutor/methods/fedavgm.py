@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import torch
 
 from .. import losses
-from ..errors import SettingError
 from .base import register
 from .fedavg import FedAvg
 
@@ -24,15 +23,10 @@ class FedAvgM(FedAvg):
     variance negative (MOON's code gives momentum to everything in the network).
     """
 
+    at_least_0 = below_1 = ("beta",)
+
     beta: float = 0.9  # FedCSD does not say which
     damped: bool = False  # MOON's code: v = beta v + (1 - beta) change
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not 0 <= self.beta < 1:
-            raise SettingError(
-                f"beta = {self.beta}", where=f"method {self.name}", do="give 0 or more, below 1"
-            )
 
     def start(self, fed):
         super().start(fed)

@@ -13,7 +13,7 @@ from functools import partial
 import torch
 
 from .. import losses
-from ..errors import SettingError, choose
+from ..errors import SettingError
 from .base import register
 from .fedavg import FedAvg
 from .shared.prototypes import own_prototypes
@@ -48,6 +48,14 @@ class FedCSD(FedAvg):
     kept by the mask, misclassified by the teacher, both.
     """
 
+    choices = {
+        "teacher": TEACHERS, "mask": MASKS, "prototypes": ("global", "local"),
+        "absent": ("zero", "left out"), "teacher_at": ("server", "client"), "loss": LOSSES,
+    }  # fmt: skip
+    at_least_0 = ("mu",)
+    above_0 = ("tau",)
+    from_0_to_1 = ("alpha",)
+
     mu: float = 0.001  # Sec. V-A
     tau: float = 10.0  # Sec. V-A
     alpha: float = 0.9  # Eq. 12; 0: the last global model
@@ -60,22 +68,10 @@ class FedCSD(FedAvg):
 
     def __post_init__(self):
         super().__post_init__()
-        where = f"method {self.name}"
-        for name, known in (
-            ("teacher", TEACHERS), ("mask", MASKS), ("prototypes", ("global", "local")),
-            ("absent", ("zero", "left out")), ("teacher_at", ("server", "client")),
-            ("loss", LOSSES),
-        ):  # fmt: skip
-            choose(getattr(self, name), known, kind=name, where=where)
         if self.loss == "code" and self.teacher in ("uniform", "penalty"):
             raise SettingError(
                 f'loss = "code" masks on logits that teacher = {self.teacher!r} does not have',
-                where=where, do='set loss = "paper"',
-            )  # fmt: skip
-        if not (0 <= self.alpha <= 1 and self.tau > 0 and self.mu >= 0):
-            raise SettingError(
-                f"alpha = {self.alpha}, tau = {self.tau}, mu = {self.mu}", where=where,
-                do="give alpha from 0 to 1, tau above 0 and mu of at least 0",
+                where=f"method {self.name}", do='set loss = "paper"',
             )  # fmt: skip
 
     def build(self, client, make):

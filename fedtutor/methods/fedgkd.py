@@ -8,7 +8,6 @@ L_CE + mu tau^2 KL(softmax(z_teacher / tau) || softmax(z / tau)).
 from dataclasses import dataclass
 
 from .. import losses
-from ..errors import SettingError
 from .base import register
 from .fedavg import FedAvg, average
 from .shared.public import frozen, teacher_logits
@@ -26,18 +25,12 @@ class FedGKD(FedAvg):
     """
 
     at_least_0 = ("mu",)
+    above_0 = ("tau",)
+    at_least_1 = ("past",)
 
     mu: float = 0.01  # FedCSD Sec. V-A
     tau: float = 1.0
     past: int = 5  # how many of the last global models teach; the code's README has 5
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not (self.tau > 0 and self.past >= 1):
-            raise SettingError(
-                f"tau = {self.tau}, past = {self.past}", where=f"method {self.name}",
-                do="give tau above 0 and past of at least 1",
-            )  # fmt: skip
 
     def build(self, client, make):
         return {"model": make(), "teacher": frozen(make())}

@@ -22,8 +22,9 @@ from ..distillation import (
     labels_of,
     match_distributions,
     match_gradients,
+    noise,
 )
-from ..errors import SettingError, choose
+from ..errors import SettingError
 from ..randomness import generator
 from .base import register
 from .fedavg import FedAvg
@@ -58,6 +59,17 @@ class FedLGD(FedAvg):
     `distillation.virtual_images`), `state["matching"]` the losses of their last improvement.
     """
 
+    choices = {
+        "regularizer": ("contrastive", "mmd"), "reading": READINGS,
+        "selected_data": ("local", "both"), "global_init": ("noise", "statistics"),
+        "target": ("update", "gradient"), "distance": DISTANCES,
+    }  # fmt: skip
+    at_least_0 = ("lambda_", "selected", "local_steps", "global_steps", "global_lr",
+                  "global_momentum")  # fmt: skip
+    at_least_1 = ("every", "global_ipc")
+    above_0 = ("tau",)
+    below_1 = ("global_momentum",)
+
     lambda_: float = 10.0  # Sec. 5.5, DIGITS; CIFAR10C: 1
     regularizer: str = "contrastive"  # Eq. 4; "mmd": Fig. 3a
     reading: str = "paper"  # of Eq. 4, see READINGS
@@ -74,26 +86,6 @@ class FedLGD(FedAvg):
     global_momentum: float = 0.5  # of the server's pixels (code)
     target: str = "update"  # what D_g is matched with; "gradient": Eq. 5 to the letter
     distance: str = "paper"  # Eq. 6; "code": with its small number
-
-    def __post_init__(self):
-        super().__post_init__()
-        where = f"method {self.name}"
-        for name, known in (
-            ("regularizer", ("contrastive", "mmd")), ("reading", READINGS),
-            ("selected_data", ("local", "both")), ("global_init", ("noise", "statistics")),
-            ("target", ("update", "gradient")), ("distance", DISTANCES),
-        ):  # fmt: skip
-            choose(getattr(self, name), known, kind=name, where=where)
-        for name, least in (("lambda_", 0), ("selected", 0), ("every", 1), ("local_steps", 0),
-                            ("global_steps", 0), ("global_ipc", 1), ("global_lr", 0)):  # fmt: skip
-            if not getattr(self, name) >= least:
-                raise SettingError(f"{name} = {getattr(self, name)}", where=where,
-                                   do=f"give at least {least}")  # fmt: skip
-        if not (self.tau > 0 and 0 <= self.global_momentum < 1):
-            raise SettingError(
-                f"tau = {self.tau}, global_momentum = {self.global_momentum}", where=where,
-                do="give tau above 0, and global_momentum from 0 to below 1",
-            )  # fmt: skip
 
     def is_selected(self, round_: int) -> bool:
         """Whether t is in tau: distillation instead of regularization."""
@@ -120,8 +112,7 @@ class FedLGD(FedAvg):
         if self.global_init == "statistics":
             return drawn(_averaged(fed), self.global_ipc, shape, own)
         y = labels_of(torch.ones(scenario.num_classes, device=fed.device), self.global_ipc)
-        noise = torch.randn(len(y), *shape, generator=own).to(fed.device)
-        return VirtualImages(scenario.pixels(noise), y, "noise")
+        return VirtualImages(scenario.pixels(noise(y, shape, own)), y, "noise")
 
     def collaborate(self, fed, clients):
         super().collaborate(fed, clients)  # line 31, of the round before
@@ -226,18 +217,15 @@ def _trained(network) -> list[torch.Tensor]:
 
 def _averaged(fed) -> dict[str, torch.Tensor]:
     """Class statistics of all clients, each class averaged over its owners (official code)."""
+    reading = "code" if fed.settings.virtual_init == "statistics_code" else "paper"
     sent = []
     for client in fed.clients:
-        own = class_statistics(client.private, fed.scenario, reading=_reading(fed))
+        own = class_statistics(client.private, fed.scenario, reading=reading)
         sent.append(fed.channel.up(client, "class statistics", own))
     owned = torch.stack([s["owned"] for s in sent]).float()
     count = owned.sum(0).clamp(min=1)[:, None]
     mean, std = (torch.stack([s[key] for s in sent]).sum(0) / count for key in ("mean", "std"))
     return {"mean": mean, "std": std, "owned": owned.any(0)}
-
-
-def _reading(fed) -> str:
-    return "code" if fed.settings.virtual_init == "statistics_code" else "paper"
 
 
 def client_passes(private: int, *, classes: int, ipc: int, anchors: int, rounds: int,

@@ -30,7 +30,7 @@ class FedMatch(PublicMethod):
     exchanged, since different networks have no weights to exchange.
     """
 
-    at_least_0 = ("pretrain_epochs", "helpers", "lambda_i", "lambda_a")
+    at_least_0 = ("helpers", "lambda_i", "lambda_a")
 
     helpers: int = 2
     threshold: float = 0.75  # least largest probability of a batch image that counts

@@ -47,7 +47,8 @@ class FedNova(FedAvg):
             client.state["steps_before"] = client.steps
 
     def combine(self, fed, clients, uploads, shares):
-        sent = [fed.channel.up(c, "normalizer", self.normalizer(fed, c)) for c in clients]
+        told = zip(clients, fed.ask(clients, self.normalizer), strict=True)
+        sent = [fed.channel.up(c, "normalizer", a_k) for c, a_k in told]
         mean, before = super().combine(fed, clients, uploads, shares), fed.server.model.state_dict()
         for name, _ in fed.server.model.named_parameters():
             each = torch.stack([state[name] for state in uploads])
@@ -55,7 +56,7 @@ class FedNova(FedAvg):
             mean[name] = losses.nova_step(before[name], each, p, each.new_tensor(sent))
         return mean
 
-    def normalizer(self, fed, client) -> float:
+    def normalizer(self, client) -> float:
         """a_k of the client's steps in this round."""
         steps = client.steps - client.state["steps_before"]
-        return losses.nova_normalizer(steps, fed.settings.momentum)
+        return losses.nova_normalizer(steps, client.settings.momentum)

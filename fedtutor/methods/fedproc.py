@@ -7,11 +7,10 @@ Computer Systems 143, 2023. Local objective: alpha L_con + (1 - alpha) L_CE, L_c
 
 from dataclasses import dataclass
 
-from ..errors import SettingError, choose
 from ..losses import cross_entropy, prototype_contrastive
 from .base import register
-from .fedavg import FedAvg
-from .shared.prototypes import WEIGHTING, collect, distribute
+from .fedavg import WEIGHTING, FedAvg
+from .shared.prototypes import collect, distribute
 
 
 @register("fedproc")
@@ -25,21 +24,14 @@ class FedProc(FedAvg):
     `fedproto.py`. alpha = 0 is FedAvg, also for the running statistics of batch norm.
     """
 
+    choices = {"schedule": ("falling", "constant"), "prototype_weighting": WEIGHTING}
+    from_0_to_1 = ("alpha",)
+    above_0 = ("tau",)
+
     schedule: str = "falling"
     alpha: float = 0.5  # weight of L_con under "constant"; FCCL+ Table VII
     tau: float = 1.0  # MarsFL has no temperature
     prototype_weighting: str = "samples"  # "uniform": MarsFL
-
-    def __post_init__(self):
-        super().__post_init__()
-        where = f"method {self.name}"
-        choose(self.schedule, ("falling", "constant"), kind="schedule", where=where)
-        choose(self.prototype_weighting, WEIGHTING, kind="prototype_weighting", where=where)
-        if not (0 <= self.alpha <= 1 and self.tau > 0):
-            raise SettingError(
-                f"alpha = {self.alpha}, tau = {self.tau}", where=where,
-                do="give alpha from 0 to 1 and tau above 0",
-            )  # fmt: skip
 
     def collaborate(self, fed, clients):
         super().collaborate(fed, clients)

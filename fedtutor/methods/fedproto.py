@@ -8,11 +8,10 @@ their class).
 
 from dataclasses import dataclass
 
-from ..errors import choose
 from ..losses import cross_entropy, prototype_distance
 from .base import register
-from .fedavg import FedAvg
-from .shared.prototypes import WEIGHTING, collect, distribute, require_equal_features
+from .fedavg import WEIGHTING, FedAvg
+from .shared.prototypes import collect, distribute, require_equal_features
 
 
 @register("fedproto")
@@ -27,14 +26,12 @@ class FedProto(FedAvg):
     also for the running statistics of batch norm.
     """
 
+    choices = {"prototype_weighting": WEIGHTING}
+    at_least_0 = ("lambda_",)
+
     lambda_: float = 1.0  # the original's default; FedCSD Sec. V-A
     average: bool = True
     prototype_weighting: str = "samples"  # "uniform": the original's code, every owner counts alike
-
-    def __post_init__(self):
-        super().__post_init__()
-        choose(self.prototype_weighting, WEIGHTING, kind="prototype_weighting",
-               where=f"method {self.name}")  # fmt: skip
 
     def start(self, fed):
         if self.average:

@@ -7,7 +7,6 @@ multiplied by alpha; prediction is as usual.
 
 from dataclasses import dataclass
 
-from ..errors import SettingError, choose
 from ..losses import continuous_restriction, restricted_cross_entropy, restriction
 from .base import register
 from .fedavg import FedAvg
@@ -27,15 +26,11 @@ class FedRS(FedAvg):
     norm are averaged like weights.
     """
 
+    choices = {"scale": SCALES}
+    from_0_to_1 = ("alpha",)
+
     alpha: float = 0.5
     scale: str = "binary"
-
-    def __post_init__(self):
-        super().__post_init__()
-        where = f"method {self.name}"
-        choose(self.scale, SCALES, kind="scale", where=where)
-        if not 0 <= self.alpha <= 1:
-            raise SettingError(f"alpha = {self.alpha}", where=where, do="give 0 to 1")
 
     def start(self, fed):
         super().start(fed)

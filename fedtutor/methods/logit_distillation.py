@@ -8,7 +8,6 @@ L_CE + mu L_LD, L_LD of Eq. 4, with the network received this round as the teach
 from dataclasses import dataclass
 
 from .. import losses
-from ..errors import SettingError
 from .base import register
 from .shared.public import teacher_logits
 from .shared.received import KeepsReceived
@@ -24,16 +23,10 @@ class LogitDistillation(KeepsReceived):
     """
 
     at_least_0 = ("mu",)
+    above_0 = ("tau",)
 
     mu: float = 0.001  # Sec. III-B: the best of 0.001, 0.01, 0.1, 1
     tau: float = 10.0  # Sec. III-B
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not self.tau > 0:
-            raise SettingError(
-                f"tau = {self.tau}", where=f"method {self.name}", do="give a number above 0"
-            )
 
     def local_loss(self, client, x, y):
         z = client.model(x)

@@ -7,7 +7,6 @@ L_CE + mu L_con, L_con = -log(e_global / (e_global + e_previous)), e = exp(cos(h
 from dataclasses import dataclass
 
 from .. import losses
-from ..errors import SettingError
 from .base import register
 from .shared.public import frozen
 from .shared.received import KeepsReceived, features_of
@@ -26,16 +25,10 @@ class MOON(KeepsReceived):
     """
 
     at_least_0 = ("mu",)
+    above_0 = ("tau",)
 
     mu: float = 1.0  # the paper tunes 0.1, 1, 5, 10; FedCSD and FCCL+ use 1
     tau: float = 0.5
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not self.tau > 0:
-            raise SettingError(
-                f"tau = {self.tau}", where=f"method {self.name}", do="give a number above 0"
-            )
 
     def build(self, client, make):
         return {**super().build(client, make), "previous": frozen(make())}

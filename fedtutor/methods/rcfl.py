@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import torch
 
-from ..errors import SettingError
 from ..losses import mean_scores, score_distillation
 from .base import register
 from .fedavg import average
@@ -26,14 +25,9 @@ class RCFL(PublicMethod):
     before and after the public phase. Its rows in FCCL's tables cannot be reproduced.
     """
 
-    alpha: float = 0.5  # share of its own weights that a client keeps; 0 follows the others fully
+    from_0_to_1 = ("alpha",)
 
-    def __post_init__(self):
-        super().__post_init__()
-        if not 0 <= self.alpha <= 1:
-            raise SettingError(
-                f"alpha = {self.alpha}", where=f"method {self.name}", do="give 0 to 1"
-            )
+    alpha: float = 0.5  # share of its own weights that a client keeps; 0 follows the others fully
 
     def start(self, fed):
         super().start(fed)

@@ -16,12 +16,13 @@ from torch import Tensor
 from .. import losses
 from ..channel import SERVER
 from ..engine.batches import all_of
-from ..errors import SettingError, choose
+from ..errors import SettingError
 from ..randomness import generator, on_device
 from .base import Method, register
+from .fedavg import WEIGHTING
 from .shared.class_means import global_means, keep_means
 from .shared.privacy import epsilon, private_class_means
-from .shared.prototypes import WEIGHTING, require_equal_features
+from .shared.prototypes import over_owners, require_equal_features
 
 READINGS = {  # name: L_KD, L_disc
     "paper": (losses.representation_distance, losses.discriminator_loss),
@@ -60,6 +61,11 @@ class RepShare(Method):
     an image of level w has the noise multiplier noise / w. `spent` says what it cost so far.
     """
 
+    choices = {"reading": READINGS, "draw": DRAWS, "topology": TOPOLOGIES, "first": FIRST,
+               "weighting": WEIGHTING}  # fmt: skip
+    at_least_0 = ("lambda_kd", "lambda_disc", "clip", "noise")
+    at_least_1 = ("n_avg", "m_up", "m_down")
+
     lambda_kd: float = 10.0  # Sec. 4
     lambda_disc: float = 1.0  # Sec. 4
     n_avg: int = 10  # images per observation, Sec. 4
@@ -76,25 +82,15 @@ class RepShare(Method):
     levels: list = field(default_factory=lambda: [1.0])
 
     def __post_init__(self):
+        super().__post_init__()
         where = f"method {self.name}"
-        for name, known in (
-            ("reading", READINGS), ("draw", DRAWS), ("topology", TOPOLOGIES), ("first", FIRST),
-            ("weighting", WEIGHTING),
-        ):  # fmt: skip
-            choose(getattr(self, name), known, kind=name, where=where)
-        for right, names, do in (
-            (min(self.n_avg, self.m_up, self.m_down) >= 1, ("n_avg", "m_up", "m_down"),
-             "give whole numbers from 1"),
-            (self.lambda_kd >= 0 and self.lambda_disc >= 0, ("lambda_kd", "lambda_disc"),
-             "give 0 or more"),
-            (self.clip >= 0 and self.noise >= 0 and (self.clip or not self.noise),
-             ("clip", "noise"), "give 0 or more; noise needs a clip above 0"),
-            (self.levels and all(type(w) in (int, float) and 0 <= w <= 1 for w in self.levels),
-             ("levels",), "give one or more numbers from 0 to 1"),
-        ):  # fmt: skip
-            if not right:
-                values = ", ".join(f"{name} = {getattr(self, name)}" for name in names)
-                raise SettingError(values, where=where, do=do)
+        if self.noise and not self.clip:
+            raise SettingError(f"noise = {self.noise}, clip = 0", where=where,
+                               do="noise needs a clip above 0")  # fmt: skip
+        right = [type(w) in (int, float) and 0 <= w <= 1 for w in self.levels]
+        if not (right and all(right)):
+            raise SettingError(f"levels = {self.levels}", where=where,
+                               do="give one or more numbers from 0 to 1")  # fmt: skip
 
     def start(self, fed):
         require_equal_features(fed.clients, method=self.name)
@@ -126,8 +122,8 @@ class RepShare(Method):
             if self.topology == "server":
                 means = global_means(fed)
                 received |= fed.channel.down(client, "global means", means) if means else {}
-            elif "observed" in received:
-                received |= _proxy(received["observed"], received["known"])
+            elif "observed" in received:  # their mean stands for the global means
+                received |= over_owners(received["observed"], received["known"])
 
     def local_loss(self, client, x, y):  # step 2: Algorithm 2
         h = client.model.features(x)
@@ -271,9 +267,3 @@ class RepShare(Method):
             "means": {c.id: means for c in fed.clients},
             "weights": {c.id: everything for c in fed.clients},
         }  # fmt: skip
-
-
-def _proxy(observed: Tensor, known: Tensor) -> dict:
-    """The mean of the observations that arrived, in the place of the global means."""
-    means = losses.mean_prototypes(observed, known.to(observed.dtype))
-    return {"means": means, "owned": known.any(0)}

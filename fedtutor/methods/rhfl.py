@@ -26,7 +26,7 @@ class RHFL(PublicMethod):
     SCE then mainly rescales the cross-entropy.
     """
 
-    at_least_0 = ("pretrain_epochs", "alpha", "beta", "confidence")
+    at_least_0 = ("alpha", "beta", "confidence")
 
     alpha: float = 0.1  # of the cross-entropy in SCE
     beta: float = 1.0  # of the reverse cross-entropy in SCE

@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .. import losses
-from ..errors import SettingError, choose
 from ..randomness import generator, on_device
 from .base import register
 from .fedavg import FedAvg
@@ -35,6 +34,11 @@ class VHL(FedAvg):
     noise pass the network in one batch, and running statistics are averaged as in FedAvg.
     """
 
+    choices = {"labels": ("own", "shared")}
+    at_least_0 = ("alpha", "lambda_", "inner")
+    above_0 = ("tau",)
+    at_least_1 = ("noise_ipc", "noise_batch")
+
     alpha: float = 1.0  # weight of the noise's cross-entropy (VHL's code)
     lambda_: float = 1.0  # weight of the alignment (VHL's code)
     inner: float = 0.1  # weight of the noise's own contrast inside it (VHL's code)
@@ -42,22 +46,6 @@ class VHL(FedAvg):
     noise_ipc: int = 10  # noise images per class (ours: as many as FedLGD's server has)
     noise_batch: int = 128  # noise images per step, at most all (VHL's code)
     labels: str = "own"
-
-    def __post_init__(self):
-        super().__post_init__()
-        where = f"method {self.name}"
-        choose(self.labels, ("own", "shared"), kind="labels", where=where)
-        right = (
-            min(self.alpha, self.lambda_, self.inner) >= 0 and self.tau > 0
-            and self.noise_ipc >= 1 and self.noise_batch >= 1
-        )  # fmt: skip
-        if not right:
-            raise SettingError(
-                f"alpha = {self.alpha}, lambda_ = {self.lambda_}, inner = {self.inner}, "
-                f"tau = {self.tau}, noise_ipc = {self.noise_ipc}, noise_batch = "
-                f"{self.noise_batch}", where=where,
-                do="give weights of at least 0, tau above 0, and whole numbers of at least 1",
-            )  # fmt: skip
 
     def build(self, client, make):
         return {"model": self._network(make)}

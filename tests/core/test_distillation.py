@@ -29,9 +29,10 @@ from fedtutor.distillation import (
     match_distributions,
     match_gradients,
     prepare,
-    siamese,
     virtual_images,
 )
+from fedtutor.engine import siamese as changes
+from fedtutor.engine.siamese import siamese
 from fedtutor.errors import DataError, FedtutorError, SettingError, TrainingError
 from fedtutor.images import Images
 from fedtutor.measures import accuracy
@@ -247,14 +248,14 @@ def test_siamese_changes_can_be_differentiated(kind):
 
 def test_shift_moves_by_whole_pixels():
     x = torch.arange(64.0).view(1, 1, 8, 8)
-    moved = distillation._shift(x, [1.0, 0.0])  # down by 1, left by 1
+    moved = changes._shift(x, [1.0, 0.0])  # down by 1, left by 1
     assert torch.equal(moved[0, 0, 1:, :-1], x[0, 0, :-1, 1:])
     assert not moved[0, 0, 0].any() and not moved[0, 0, :, -1].any()
 
 
 def test_no_turn_and_no_zoom_leave_the_image():
     x = torch.randn(2, 1, 8, 8, generator=generator(0))
-    for change in (distillation._rotate, distillation._zoom):
+    for change in (changes._rotate, changes._zoom):
         close(change(x, [0.5, 0.5]), x, 1e-5)
 
 

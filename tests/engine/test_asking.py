@@ -15,8 +15,8 @@ from fedtutor.errors import SettingError
 from fedtutor.methods import Method
 from fedtutor.rounds import run
 
-ASKING = {"ewc", "fccl", "fccl+", "fd", "feddf", "fedcsd", "fedlgd", "fedmatch", "fedmd", "fedproc",
-          "fedproto", "kd", "rcfl", "repshare", "rhfl"}  # fmt: skip
+ASKING = {"ewc", "fccl", "fccl+", "fd", "feddf", "fedcsd", "fedlgd", "fedmatch", "fedmd",
+          "fednova", "fedproc", "fedproto", "kd", "rcfl", "repshare", "rhfl"}  # fmt: skip
 
 
 def crossed(value):

@@ -10,7 +10,7 @@ from torch import nn
 from fedtutor import rounds
 from fedtutor.clients import Client
 from fedtutor.engine import batches, optimizers
-from fedtutor.engine.once import Once
+from fedtutor.engine.batches import Once
 from fedtutor.errors import SettingError
 from fedtutor.methods.fedavg import average
 

@@ -59,7 +59,7 @@ def test_gray_images_and_other_sizes(kind):
 
 
 def test_weak_shows_a_box_of_the_right_size_in_the_image():
-    views = a.weak(ramp(2000), own()).float() / 8
+    views = augment("weak", ramp(2000), own()).float() / 8
     height = (views[:, 0, -1] - views[:, 0, 0]).mean(1) * 32 / 31
     width = views[:, 1, :, -1] - views[:, 1, :, 0]
     flipped = width.mean(1) < 0
@@ -76,7 +76,7 @@ def test_weak_shows_a_box_of_the_right_size_in_the_image():
 def test_weak_is_the_crop_and_resize_of_torchvision():
     x = noise(8)
     center, half = a._boxes(x, own())
-    ours = a._cropped_and_flipped(x, own())
+    ours = a._crop_and_flip(x.float(), own())
     mirror = torch.rand(8 * 5, generator=own())[-8:] < 0.5
     grid = torch.linspace(-31 / 32, 31 / 32, 32)
     for i in range(8):
@@ -96,7 +96,7 @@ def test_weak_is_the_crop_and_resize_of_torchvision():
 
 def test_weak_code_is_a_move_by_up_to_four_pixels_and_a_flip():
     x = noise(300)
-    views = a.weak_code(x, own())
+    views = augment("weak_code", x, own())
     seen = set()
     for image, view in zip(x, views, strict=True):
         padded = torch.nn.functional.pad(image, (4,) * 4)
@@ -126,7 +126,10 @@ def test_each_color_operation_is_that_of_torchvision():
 
 def test_strong_grays_a_fifth_and_leaves_a_fifth_uncolored():
     x = noise(2000, size=8)
-    weak, strong = a.weak(x, own()), a.strong(x, own())  # the same crops: color draws come last
+    weak, strong = (
+        augment("weak", x, own()),
+        augment("strong", x, own()),
+    )  # the same crops: color draws come last
     gray = (strong == strong[:, :1]).flatten(1).all(1)
     assert 0.17 < gray.float().mean() < 0.23
     same = ((weak.int() - strong.int()).abs() <= 1).flatten(1).all(1)
@@ -136,7 +139,7 @@ def test_strong_grays_a_fifth_and_leaves_a_fifth_uncolored():
 def test_conference_rotates_by_at_most_15_degrees():
     x = torch.zeros(500, 1, 33, 33, dtype=torch.uint8)
     x[:, :, 16, :] = 255  # a horizontal line through the middle
-    views = a.conference(x, own()).float()
+    views = augment("conference", x, own()).float()
     columns = views[:, 0, :, [8, 24]]
     seen = columns.amax(1).bool().all(1)
     rise = columns.argmax(1).float()

@@ -21,6 +21,7 @@ from fedtutor.images import Images
 from fedtutor.measures import weight_distance
 from fedtutor.methods import Method, make, parameters, register
 from fedtutor.methods.fedavg import average
+from fedtutor.methods.fedprox import FedProx
 from fedtutor.scenarios.base import ClientData
 
 # The contract's table
@@ -232,3 +233,30 @@ def test_golden_federation(rho, method, monkeypatch):
     assert np.allclose(
         fed.server.model.linear.bias.detach(), golden[f"{method}_b_global"], rtol=1e-6
     )
+
+
+def test_gathering_all_images_twice_gathers_them_once():
+    fed = federation("central")
+    fed.begin()
+    x = fed.clients[0].data.x
+    fed.begin()
+    assert torch.equal(fed.clients[0].data.x, x)
+
+
+def test_the_limits_of_a_class_hold_for_the_one_that_extends_it(own_tables):
+    @register("mine")
+    @dataclass
+    class Mine(FedProx):
+        choices = {"pull": ("soft", "hard")}  # noqa: RUF012
+        below_1 = ("mu",)
+        pull: str = "soft"
+
+        def __post_init__(self):
+            """Even where it does not call the one above."""
+
+    for wrong, said in (({"mu": -1.0}, "0 or a number above it"), ({"mu": 1.0}, "below 1"),
+                        ({"pull": "sof"}, "did you mean 'soft'"),
+                        ({"weighting": "sample"}, "did you mean 'samples'")):  # fmt: skip
+        with pytest.raises(SettingError, match=said):
+            make("mine", **wrong)
+    assert make("mine", mu=0.5, pull="hard").mu == 0.5

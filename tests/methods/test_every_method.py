@@ -180,12 +180,9 @@ def test_a_method_is_added_by_what_the_page_says(tmp_path):
     copy = tmp_path / "fedtutor" / "methods"
     (copy / f"{name}.py").write_text(file, encoding="utf-8")
     table = (copy / "__init__.py").read_text(encoding="utf-8")
-    for before, row in (
-        ("    fedproc,\n", f"    {name},\n"),
-        ('    "fedproc",\n', f'    "{name}",\n'),
-    ):
-        assert before in table
-        table = table.replace(before, row + before)
+    before = "    fedproc,\n"
+    assert before in table
+    table = table.replace(before, f"    {name},\n" + before)
     (copy / "__init__.py").write_text(table, encoding="utf-8")
     quiet = ["-p", "no:cacheprovider"]
     environ = {**environment(), "PYTHONPATH": str(tmp_path)}

@@ -11,7 +11,7 @@ from support.federations import assert_same_bits, federation, weights_of
 from fedtutor.errors import SettingError, TrainingError
 from fedtutor.methods import Method
 from fedtutor.rounds import run
-from fedtutor.settings import ON_CLIENT_ERROR
+from fedtutor.settings import CHOICES
 
 WHO, WHEN = "domain1", 2
 
@@ -298,6 +298,6 @@ def test_if_nobody_is_left_the_run_stops():
 
 
 def test_what_to_do_is_one_of_two_words():
-    assert ON_CLIENT_ERROR == ("stop", "leave_out")
+    assert CHOICES["on_client_error"] == ("stop", "leave_out")
     with pytest.raises(SettingError, match="on_client_error"):
         federation(on_client_error="ignore")

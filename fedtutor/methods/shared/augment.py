@@ -23,66 +23,37 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional as F
 
+from ...engine.siamese import sampled
 from ...errors import DataError, choose
 
 GRAY = (0.2989, 0.587, 0.114)  # luminance of red, green, blue, as in torchvision
 
 
 def augment(kind: str, x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """x uint8 [b, c, h, w] under an augmentation, `kind` a name of `KINDS`; same shape and type."""
-    return KINDS[choose(kind, KINDS, kind="augmentation", where="augment")](x, generator)
+    """x uint8 [b, 1 or 3, h, w] under an augmentation of `KINDS`; same shape and type.
+
+    Raises `SettingError` for an unknown kind and `DataError` for other images.
+    """
+    changes = KINDS[choose(kind, KINDS, kind="augmentation", where="augment")]
+    if not changes:
+        return x
+    if x.dtype != torch.uint8 or x.ndim != 4 or x.shape[1] not in (1, 3):
+        raise DataError(f"cannot augment {x.dtype} {list(x.shape)}", where="augment",
+                        do="give uint8 [batch, 1 or 3, height, width]")  # fmt: skip
+    x = x.float()
+    for change in changes:
+        x = change(x, generator)
+    return x.round_().clamp_(0, 255).to(torch.uint8)
 
 
-def weak(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """FCCL+ Sec. 4.1, weak: resized crop of 20 to 100 % of the area, then a flip."""
-    return _bytes(_cropped_and_flipped(x, generator))
-
-
-def strong(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """FCCL+ Sec. 4.1, strong: weak, color jitter, gray."""
-    return _bytes(_colored(_cropped_and_flipped(x, generator), generator))
-
-
-def weak_code(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """FCCL+ code, weak: pad by 4 black pixels, cut the size out again, flip."""
-    return _bytes(_shifted_and_flipped(x, generator))
-
-
-def strong_code(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """FCCL+ code, strong: `weak_code`, color jitter, gray."""
-    return _bytes(_colored(_shifted_and_flipped(x, generator), generator))
-
-
-def conference(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """FCCL's code: `weak_code`, then a rotation by up to 15 degrees, black corners."""
-    moved = _shifted_and_flipped(x, generator)
-    angle = (2 * _uniform(x, generator) - 1) * math.radians(15)
-    theta = torch.zeros(len(x), 2, 3, device=x.device)
-    theta[:, 0, 0], theta[:, 0, 1] = angle.cos(), -angle.sin()
-    theta[:, 1, 0], theta[:, 1, 1] = angle.sin(), angle.cos()
-    return _bytes(_sampled(moved, theta, mode="nearest", padding="zeros"))
-
-
-def none(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """The images as they are."""
-    return x
-
-
-KINDS: dict[str, Callable] = {
-    "none": none, "weak": weak, "strong": strong, "weak_code": weak_code,
-    "strong_code": strong_code, "conference": conference,
-}  # fmt: skip
-
-
-def _cropped_and_flipped(x, generator) -> torch.Tensor:
-    """A box per image, mirrored or not, stretched to the full size; float32, 0 to 255."""
-    x = _checked(x)
+def _crop_and_flip(x, generator) -> torch.Tensor:
+    """A box per image, mirrored or not, stretched to the full size."""
     center, half = _boxes(x, generator)
     mirror = 1 - 2 * (_uniform(x, generator) < 0.5).float()
     theta = torch.zeros(len(x), 2, 3, device=x.device)
     theta[:, 0, 0], theta[:, 1, 1] = half[0] * mirror, half[1]
     theta[:, 0, 2], theta[:, 1, 2] = center[0], center[1]
-    return _sampled(x.float(), theta, mode="bilinear", padding="border")
+    return sampled(x, theta, mode="bilinear", padding_mode="border")
 
 
 def _boxes(x, generator) -> tuple[torch.Tensor, torch.Tensor]:
@@ -99,9 +70,8 @@ def _boxes(x, generator) -> tuple[torch.Tensor, torch.Tensor]:
     return (2 * torch.stack([right, down]) - 1) * (1 - half), half
 
 
-def _shifted_and_flipped(x, generator, pad: int = 4) -> torch.Tensor:
+def _shift_and_flip(x, generator, pad: int = 4) -> torch.Tensor:
     """Move by up to `pad` pixels (black comes in) and mirror: an index per row and column."""
-    x = _checked(x)
     size = x.shape[2], x.shape[3]
     moves = [(_uniform(x, generator) * (2 * pad + 1)).long().clamp(max=2 * pad) for _ in size]
     rows, columns = (torch.arange(n, device=x.device) + move[:, None]
@@ -110,10 +80,19 @@ def _shifted_and_flipped(x, generator, pad: int = 4) -> torch.Tensor:
     columns = torch.where(mirror[:, None], columns.flip(1), columns)
     padded = F.pad(x, (pad,) * 4)
     batch = torch.arange(len(x), device=x.device)[:, None, None]
-    return padded[batch, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).float()
+    return padded[batch, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
 
 
-def _colored(x, generator) -> torch.Tensor:
+def _rotate(x, generator) -> torch.Tensor:
+    """By up to 15 degrees, black corners."""
+    angle = (2 * _uniform(x, generator) - 1) * math.radians(15)
+    theta = torch.zeros(len(x), 2, 3, device=x.device)
+    theta[:, 0, 0], theta[:, 0, 1] = angle.cos(), -angle.sin()
+    theta[:, 1, 0], theta[:, 1, 1] = angle.sin(), angle.cos()
+    return sampled(x, theta, mode="nearest", padding_mode="zeros")
+
+
+def _color(x, generator) -> torch.Tensor:
     """Color jitter with p = 0.8 and gray with p = 0.2; a gray image keeps its one channel."""
     draws = [_uniform(x, generator) for _ in range(6)]
     chosen, gray = draws[0] < 0.8, draws[5] < 0.2
@@ -157,23 +136,17 @@ def _hue(x, turn) -> torch.Tensor:
     return value[:, None] - chroma[:, None] * torch.minimum(k, 4 - k).clamp(0, 1)
 
 
-def _sampled(x, theta, *, mode: str, padding: str) -> torch.Tensor:
-    grid = F.affine_grid(theta, list(x.shape), align_corners=False)
-    return F.grid_sample(x, grid, mode=mode, padding_mode=padding, align_corners=False)
-
-
 def _uniform(x, generator) -> torch.Tensor:
     """One number from 0 to 1 per image. The generator may live on the CPU, x elsewhere."""
     draws = torch.rand(len(x), generator=generator, device=generator.device)
     return draws.to(x.device)
 
 
-def _bytes(x) -> torch.Tensor:
-    return x.round_().clamp_(0, 255).to(torch.uint8)
-
-
-def _checked(x) -> torch.Tensor:
-    if x.dtype != torch.uint8 or x.ndim != 4 or x.shape[1] not in (1, 3):
-        raise DataError(f"cannot augment {x.dtype} {list(x.shape)}", where="augment",
-                        do="give uint8 [batch, 1 or 3, height, width]")  # fmt: skip
-    return x
+KINDS: dict[str, tuple[Callable, ...]] = {  # what happens, one after the other
+    "none": (),
+    "weak": (_crop_and_flip,),
+    "strong": (_crop_and_flip, _color),
+    "weak_code": (_shift_and_flip,),
+    "strong_code": (_shift_and_flip, _color),
+    "conference": (_shift_and_flip, _rotate),
+}

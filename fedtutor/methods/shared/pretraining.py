@@ -11,7 +11,7 @@ from ...clients import Client
 from ...engine.artifacts import artifact
 from ...engine.batches import batches
 from ...engine.optimizers import new_optimizer
-from ...errors import SettingError, TrainingError
+from ...errors import TrainingError
 from ...losses import cross_entropy
 
 
@@ -19,14 +19,8 @@ def pretrain(fed, epochs: int) -> None:
     """Train `client.model` of every client alone for `epochs`; 0 leaves it as it is.
 
     Loss: cross-entropy (FCCL Eq. 3). Optimizer, learning rate and batch size are those of the
-    local update. Raises `SettingError` for a negative number, `TrainingError` if a loss is not a
-    number.
+    local update. Raises `TrainingError` if a loss is not a number.
     """
-    if epochs < 0:
-        raise SettingError(
-            f"pretrain_epochs = {epochs}", where=f"method {fed.method.name}",
-            do="give 0 (start untrained) or more",
-        )  # fmt: skip
     if epochs:
         fed.ask(fed.clients, load_pretrained, epochs, fed.method.name)
 

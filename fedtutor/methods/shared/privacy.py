@@ -58,20 +58,9 @@ def epsilon(*, noise: float, releases: int, delta: float, weight: float = 1.0) -
             where="privacy.epsilon",
             do="give noise and releases from 0, delta between 0 and 1, weight from 0 to 1",
         )
-    if not releases or not weight:
+    if not weight:
         return 0.0
-    if not noise:
-        return math.inf
-    try:
-        from opacus.accountants.analysis import rdp
-    except ImportError as error:
-        raise SettingError(
-            "the privacy accountant is not installed", where="privacy.epsilon",
-            do="pip install opacus, which is in requirements.txt",
-        ) from error  # fmt: skip
-    orders = [1 + x / 10 for x in range(1, 100)] + list(range(12, 512))
-    spent = rdp.compute_rdp(q=1.0, noise_multiplier=noise / weight, steps=releases, orders=orders)
-    return float(rdp.get_privacy_spent(orders=orders, rdp=spent, delta=delta)[0])
+    return _accounted(noise / weight, releases, delta, rate=1.0, orders=range(12, 512))
 
 
 def private_loss(network: torch.nn.Module, x: Tensor, y: Tensor, *, clip: float, noise: float,
@@ -128,12 +117,22 @@ def sgd_epsilon(*, noise: float, steps: int, rate: float, delta: float) -> float
             where="privacy.sgd_epsilon",
             do="give noise and steps from 0, rate above 0 and up to 1, delta between 0 and 1",
         )
+    return _accounted(noise, steps, delta, rate=rate, orders=range(12, 64))
+
+
+def _accounted(noise: float, steps: int, delta: float, *, rate: float, orders: range) -> float:
+    """Epsilon of the Renyi accountant, for fractional orders to 10.9 and the whole `orders`."""
     if not steps:
         return 0.0
     if not noise:
         return math.inf
-    from opacus.accountants.analysis import rdp
-
-    orders = [1 + x / 10 for x in range(1, 100)] + list(range(12, 64))
+    try:
+        from opacus.accountants.analysis import rdp
+    except ImportError as error:
+        raise SettingError(
+            "the privacy accountant is not installed", where="privacy",
+            do="pip install opacus, which is in requirements.txt",
+        ) from error  # fmt: skip
+    orders = [1 + x / 10 for x in range(1, 100)] + list(orders)
     spent = rdp.compute_rdp(q=rate, noise_multiplier=noise, steps=steps, orders=orders)
     return float(rdp.get_privacy_spent(orders=orders, rdp=spent, delta=delta)[0])

@@ -13,8 +13,6 @@ from ... import losses
 from ...engine.batches import all_of
 from ...errors import ModelError
 
-WEIGHTING = ("samples", "uniform")
-
 
 def require_equal_features(clients, *, method: str) -> None:
     """Raise `ModelError` where the clients' features differ in number."""

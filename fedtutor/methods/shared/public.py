@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ...channel import SERVER
-from ...errors import SettingError, TrainingError, choose
+from ...errors import SettingError, TrainingError
 from ...randomness import generator
 from ..base import Method
 from ..fedavg import average, require_equal_networks
@@ -33,20 +33,14 @@ OPTIMIZERS = {
 class PublicMethod(Method):
     """A client's own network, public images, logits up, an answer down, one step per batch."""
 
-    at_least_0 = ("pretrain_epochs",)
+    choices = {"public_optimizer": OPTIMIZERS, "public_augment": KINDS}
+    at_least_0 = ("pretrain_epochs", "public_lr")
 
     public_lr: float = 1e-3  # learning rate on public images
     public_optimizer: str = "adam"  # see OPTIMIZERS
     public_augment: str = "none"  # a kind of `augment.py`; all clients see the same view
     pretrain_epochs: int = 0  # epochs alone before round 1 (FCCL: 50)
     average: bool = False  # average the networks after the public phase (FCCL Sec. 4.1, Table 3)
-
-    def __post_init__(self):
-        where = f"method {self.name}"
-        choose(self.public_optimizer, OPTIMIZERS, kind="public_optimizer", where=where)
-        choose(self.public_augment, KINDS, kind="public_augment", where=where)
-        if not self.public_lr >= 0:
-            raise SettingError(f"public_lr = {self.public_lr}", where=where, do="give 0 or more")
 
     def start(self, fed):
         if min(len(index) for index in fed.public_batches(0)) < 2:  # raises if there are none
@@ -135,19 +129,17 @@ class PublicMethod(Method):
         infinite, or none at all. Of those whose loss was wrong first, it is the one with the
         largest outputs in that batch.
         """
-        first = {}
+        wrong = []  # batch, minus the size of the outputs there, loss, client
         for c, own in zip(clients, told, strict=True):
             values = torch.stack(own["losses"]).reshape(-1).tolist() if own["losses"] else []
-            wrong = [k for k, value in enumerate(values) if not math.isfinite(value)]
-            if wrong:
-                first[c] = wrong[0], values[wrong[0]]
-        if first:
-            batch = min(k for k, _ in first.values())
-            sizes = dict(zip(clients, told, strict=True))
-            size = {c: float(sizes[c]["sizes"][batch]) for c, (k, _) in first.items() if k == batch}
-            client = max(size, key=lambda c: math.inf if math.isnan(size[c]) else size[c])
+            batch = next((k for k, v in enumerate(values) if not math.isfinite(v)), None)
+            if batch is not None:
+                size = float(own["sizes"][batch])
+                wrong.append((batch, -math.inf if math.isnan(size) else -size, values[batch], c))
+        if wrong:
+            *_, loss, client = min(wrong, key=lambda found: found[:2])
             error = TrainingError(
-                f"the public loss of client {client.id} is {first[client][1]}",
+                f"the public loss of client {client.id} is {loss}",
                 where=f"{self.name}, round {fed.round_}", do="lower public_lr",
             )  # fmt: skip
             error.client = client
