@@ -23,7 +23,6 @@ from .optimizers import new_optimizer
 
 PLAIN = (int, float, str, bool, type(None))
 TENSOR = "number of the tensor"  # key of the dict that stands for one inside a checkpoint
-FILES = 4  # of one checkpoint, where their size is limited
 
 
 def identity(fed) -> str:
@@ -61,36 +60,25 @@ def folder_to_write(folder, name: str) -> Path:
 
 
 class Checkpoints:
-    """The last two checkpoints of one run in `folder` (None: nothing is kept).
+    """The last two checkpoints of one run in `folder` (None: nothing is kept)."""
 
-    With `limit` (bytes of tensors) a checkpoint is spread over at most four files of that size. One
-    that is larger is not kept, and `too_large` says how many bytes it has.
-    """
-
-    def __init__(self, folder, every: float, limit: int | None = None):
+    def __init__(self, folder, every: float):
         if not (is_a(every, float) and every >= 0):
             raise SettingError(f"every = {every!r}", where="checkpoints",
                                do="give a number of seconds, 0 or more")  # fmt: skip
         self.folder = None if folder is None else folder_to_write(folder, "checkpoint")
         self.every = every  # seconds
-        self.limit, self.too_large = limit, None
         self.code: str | None = None
         self._saved = time.monotonic()
 
     def files(self) -> list[Path]:
-        """One per checkpoint, oldest first."""
+        """One for each checkpoint, oldest first."""
         return sorted(self.folder.glob("round-*.pt")) if self.folder else []
-
-    def delete(self, path: Path) -> None:
-        """Delete a checkpoint: the file that names it, then what belongs to it."""
-        path.unlink(missing_ok=True)
-        for part in self.folder.glob(f"part-{path.stem}-*.pt"):
-            part.unlink(missing_ok=True)
 
     def save(self, fed, *, last: bool) -> None:
         """Save after a round, if it is time to or the run ends."""
         due = last or time.monotonic() - self._saved >= self.every
-        if self.too_large or not self.folder or not due:
+        if not self.folder or not due:
             return
         self._saved = time.monotonic()
         found = {}
@@ -100,17 +88,10 @@ class Checkpoints:
             "holders": {name: pack(holder, fed) for name, holder in holders(fed).items()},
         }, found)  # fmt: skip
         tensors = [tensor for _, tensor in found.values()]
-        groups = _grouped(tensors, self.limit)
-        if self.limit and (len(groups) > FILES or any(_size(g) > self.limit for g in groups)):
-            self.too_large = _size(tensors)
-            return
-        value["sum"] = _sum(value, tensors)
-        path = self.folder / f"round-{fed.round_:06d}.pt"
-        for number, group in enumerate(groups[1:], start=1):
-            save_tensors(self.folder / f"part-{path.stem}-{number}.pt", group)
-        save_tensors(path, {**value, "tensors": groups[0], "files": len(groups)})
+        value |= {"sum": _sum(value, tensors), "tensors": tensors}
+        save_tensors(self.folder / f"round-{fed.round_:06d}.pt", value)
         for old in self.files()[:-2]:
-            self.delete(old)
+            old.unlink(missing_ok=True)
 
     def restore(self, fed) -> bool:
         """Bring `fed` to the newest checkpoint that is whole; False if there is none at all.
@@ -154,7 +135,7 @@ class Checkpoints:
             warnings.warn(f"{path.name} is of other code: the run begins anew", RuntimeWarning,
                           stacklevel=2)  # fmt: skip
             for old in self.files():
-                self.delete(old)
+                old.unlink(missing_ok=True)
             return None
         for fault in faults:
             warnings.warn(f"{fault.what}; the run goes on from {path.name}", RuntimeWarning,
@@ -163,12 +144,10 @@ class Checkpoints:
 
     def _read(self, path: Path, device) -> dict:
         value = load_tensors(path, device)
-        if not isinstance(value, dict) or "files" not in value:
+        if not isinstance(value, dict) or not {"sum", "tensors"} <= value.keys():
             raise damaged(path, ValueError("it is not a checkpoint of this fedtutor"))
-        tensors, files = list(value.pop("tensors")), value.pop("files")
-        for number in range(1, files):
-            tensors += load_tensors(self.folder / f"part-{path.stem}-{number}.pt", device)
-        if "sum" in value and value.pop("sum") != _sum(value, tensors):
+        tensors, written = value.pop("tensors"), value.pop("sum")
+        if written != _sum(value, tensors):
             raise damaged(path, ValueError("its content is not what was written"))
         return _put_back(value, tensors)
 
@@ -254,19 +233,3 @@ def _put_back(value, tensors: list):
     if isinstance(value, (list, tuple)):
         return type(value)(_put_back(part, tensors) for part in value)
     return value
-
-
-def _size(tensors: list) -> int:
-    return sum(tensor.nbytes for tensor in tensors)
-
-
-def _grouped(tensors: list, limit: int | None) -> list[list]:
-    """The tensors in order, in groups of at most `limit` bytes (a larger one is alone)."""
-    groups, size = [[]], 0
-    for tensor in tensors:
-        if limit and groups[-1] and size + tensor.nbytes > limit:
-            groups.append([])
-            size = 0
-        groups[-1].append(tensor)
-        size += tensor.nbytes
-    return groups

@@ -61,7 +61,7 @@ def play(run: Run, *, results, kept, device: str = "cpu", threads: int = 1, dead
     about = {**result.environment, "at_once": at_once}
     save_result(replace(result, environment=about), run.path(results))
     for file in states.files():
-        states.delete(file)
+        file.unlink(missing_ok=True)
     share = f"{100 * result.headline['intra']:.1f} % on own tests"
     return f"done in {result.totals['seconds']:.0f} s of rounds, {share}"
 

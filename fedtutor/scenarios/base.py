@@ -78,9 +78,9 @@ class Scenario:
             "give one name per class",
         )
         self._require(
-            len(self.mean) == len(self.std) == self.channels and min(self.std) > 0,
+            len(self.mean) == len(self.std) == self.channels and min(self.std) >= 1e-4,
             f"mean {self.mean} and std {self.std} for {self.channels} channels",
-            "give one mean and one std above 0 per channel",
+            "give one mean and one std above 0 (0.0001 or more) per channel",
         )
         self._require(
             max(*self.mean, *self.std) <= 1 and min(self.mean) >= 0,

@@ -179,44 +179,6 @@ def test_sigkill_at_several_moments(tmp_path):
 # --- small checkpoints
 
 
-def test_a_checkpoint_over_several_files_is_one_checkpoint(tmp_path):
-    options, limit = {"models": ["noisy"], "optimizer": "adam", "rounds": 5}, 500  # 468 per client
-    whole = played("solo", **options)
-    with pytest.raises(Stop):
-        run(federation("solo", **options), checkpoint=Checkpoints(tmp_path, every=0, limit=limit),
-            progress=stop_after(4))  # fmt: skip
-    mains = ["round-000003", "round-000004"]
-    assert {path.stem for path in tmp_path.iterdir()} == {
-        *mains, *(f"part-{name}-{number}" for name in mains for number in (1, 2))
-    }  # fmt: skip
-    for path in tmp_path.iterdir():
-        value = files.load_tensors(path)
-        tensors = value["tensors"] if isinstance(value, dict) else value
-        assert 0 < sum(tensor.nbytes for tensor in tensors) <= limit
-    fed, kept = federation("solo", **options), Checkpoints(tmp_path, every=0, limit=limit)
-    run(fed, checkpoint=kept)
-    assert_same_bits(weights_of(whole), weights_of(fed))
-    for path in kept.files():
-        kept.delete(path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_checkpoint_that_lost_a_part_is_one_clear_error(tmp_path):
-    kept = Checkpoints(tmp_path, every=0, limit=500)
-    run(federation("solo", models=["noisy"]), checkpoint=kept)
-    for part in tmp_path.glob("part-*"):
-        part.unlink()
-    with pytest.raises(StorageError, match="damaged"):
-        run(federation("solo", models=["noisy"]), checkpoint=kept)
-
-
-def test_a_checkpoint_that_is_too_large_is_not_kept(tmp_path):
-    kept = Checkpoints(tmp_path, every=0, limit=60)
-    run(federation("solo"), checkpoint=kept)
-    assert kept.too_large > 4 * 60 and not list(tmp_path.iterdir())
-    assert Checkpoints(tmp_path, every=0).too_large is None
-
-
 def test_equal_tensors_are_kept_once_and_come_back_apart(tmp_path):
     run(federation("fedavg", rounds=1), checkpoint=tmp_path)
     value = files.load_tensors(tmp_path / "round-000001.pt")

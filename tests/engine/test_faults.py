@@ -11,7 +11,6 @@ import torch
 from support.federations import assert_same_bits, federation, played, weights_of
 
 from fedtutor.engine import files
-from fedtutor.engine.checkpoints import Checkpoints
 from fedtutor.errors import StorageError
 from fedtutor.rounds import run
 
@@ -170,14 +169,6 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(damage, tmp_path):
     assert_same_bits(weights_of(expected), weights_of(fed))
     assert {**fed.history, "seconds": 0} == {**expected.history, "seconds": 0}
     files.load_tensors(tmp_path / "round-000004.pt")  # made anew
-
-
-def test_a_checkpoint_that_lost_a_part_falls_back_too(tmp_path):
-    kept = Checkpoints(tmp_path, every=0, limit=500)
-    run(federation("solo", models=["noisy"]), checkpoint=kept)
-    next(tmp_path.glob("part-round-000003-*")).unlink()
-    with pytest.warns(RuntimeWarning, match=r"goes on from round-000002.pt"):
-        run(federation("solo", models=["noisy"]), checkpoint=kept)
 
 
 def test_where_all_are_damaged_the_newest_is_named(tmp_path):

@@ -280,6 +280,7 @@ MISTAKES = [
     ("a mean as a number", lambda: scenario(mean=0.5), "mean=(0.5,)"),
     ("a std with a comma missing", lambda: scenario(std=(0.25)), "ends in a comma"),
     ("a mean of bytes", lambda: scenario(mean=(127,)), "divide those of pixels from 0 to 255"),
+    ("a std next to 0", lambda: scenario(std=(7e-138,)), "0.0001 or more"),
     ("a std of bytes", lambda: scenario(std=(64.0,)), "by 255"),
     ("a mean below 0", lambda: scenario(mean=(-0.5,)), "pixels from 0 to 1"),
     ("a mean that is nan", lambda: scenario(mean=(NAN,)), "mean is"),
