@@ -16,10 +16,11 @@ from .clients import Client
 from .engine.batches import Once, all_of, loaded
 from .engine.checkpoints import Checkpoints
 from .engine.checks import local_data, require_loss, selected
-from .engine.leave_out import collaborate, memory, survivors
+from .engine.leave_out import exchange, memory, survivors
 from .engine.optimizers import new_optimizer
 from .errors import TrainingError
-from .evaluation import note_local, observe, row
+from .evaluation import note_local, observe
+from .evaluation import row as accuracy_row
 from .federation import Federation
 
 
@@ -39,7 +40,7 @@ def run(fed: Federation, *, checkpoint=None, every: float = 120.0, progress: Cal
         if fed.between_rounds:
             kept.catch_up(fed)
         else:
-            begin(fed, kept)
+            start_or_restore(fed, kept)
         for round_ in progress(range(fed.played + 1, fed.settings.rounds + 1)):
             began = time.perf_counter()
             play_round(fed, round_)
@@ -50,7 +51,7 @@ def run(fed: Federation, *, checkpoint=None, every: float = 120.0, progress: Cal
     return fed.history
 
 
-def begin(fed: Federation, kept: Checkpoints) -> None:
+def start_or_restore(fed: Federation, kept: Checkpoints) -> None:
     """Start the method, then stand before round 1, or after the round of the checkpoint."""
     if fed.played is not None or fed.round_:
         if not kept.folder:
@@ -71,10 +72,11 @@ def begin(fed: Federation, kept: Checkpoints) -> None:
 def play_round(fed: Federation, round_: int) -> None:
     """Select clients, collaborate, train locally, aggregate; evaluate where the settings ask."""
     fed.begin_round(round_)
-    clients, before = selected(fed), memory(fed)
+    clients = selected(fed)
+    before = memory(fed)  # what to put back where a client fails, if the round may go on without
 
-    clients = collaborate(fed, clients, before)
-    fed.inside_round = True
+    clients = exchange(fed, clients, before)  # the method's `collaborate`
+    fed.inside_round = True  # until it is averaged away, a client has a network of its own
     observe(fed, "after_collaborate", clients)
 
     clients, trained = survivors(fed, clients, lambda client: local_update(fed, client), before)
@@ -97,6 +99,7 @@ def local_update(fed: Federation, client: Client) -> tuple[float, list]:
     if client.optimizer is None or not fed.settings.keep_optimizer:
         client.optimizer = new_optimizer(client, fed.settings)
     data, rows, epochs = local_data(fed, client), [], fed.local_epochs(client)
+    # A teacher that stays as it is looks at each image once, not once in every epoch.
     once = client.once = Once(lambda: all_of(fed, data)) if epochs > 1 else None
     for epoch in range(1, epochs + 1):
         losses, sizes = [], []
@@ -108,7 +111,7 @@ def local_update(fed: Federation, client: Client) -> tuple[float, list]:
             try:
                 loss.backward()
             except (AttributeError, RuntimeError):
-                require_loss(loss, fed, client)
+                require_loss(loss, fed, client)  # no loss at all: it says so in our words
                 raise
             client.optimizer.step()
             client.steps += 1
@@ -123,7 +126,7 @@ def local_update(fed: Federation, client: Client) -> tuple[float, list]:
                 do="lower the learning rate, or the weight of the method's own loss term",
             )
         if "local_epoch" in fed.settings.observe:
-            rows.append(row(fed, client))
+            rows.append(accuracy_row(fed, client))
         fed.method.after_epoch(client)
     client.once = None
     fed.method.after_local(client)

@@ -1,1 +1,9 @@
-"""How a run is carried out: workers, batches, optimizers, checkpoints, who is left out, files."""
+"""How a run is carried out.
+
+- Work: `workers` (threads), `batches`, `optimizers`, `counting` (how much is computed).
+- A client's part by its name, with plain values both ways: `asking`.
+- Stop and go on: `checkpoints`, `artifacts` (stages that runs share); without a client that
+  failed: `leave_out`.
+- What a user can get wrong: `checks`, `kinds` (of a value), `arguments` (of a command line).
+- `files` that are never half written; `siamese`, augmentation with a gradient.
+"""

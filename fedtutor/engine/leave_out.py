@@ -37,7 +37,7 @@ def memory(fed) -> Memory | None:
     return Memory(fed) if fed.settings.on_client_error == "leave_out" else None
 
 
-def collaborate(fed, clients: Sequence[Client], before: Memory | None) -> list[Client]:
+def exchange(fed, clients: Sequence[Client], before: Memory | None) -> list[Client]:
     """The method's `collaborate`; returns those who came through it.
 
     A client whose own part fails (`FAILURES`, in what `each` and `ask` call) stops the run, or,

@@ -1,4 +1,12 @@
-"""What was run, with which settings and code, and what came out."""
+"""What was run, with which settings and code, and what came out.
+
+- Settings: `recipes`. One run: `run`. What it leaves: `results`, and `stored` in files.
+- With what it was made: `environment`, `commits`, `code_hash`; whether that has changed: `stale`.
+- All runs at the papers' settings: `manifest` lists them, `worker` plays them in the processes of
+  `jobs`, `packing` carries their images to another machine, `rehearsal` tries them before.
+- Notebook 07: `arenas` and `ranks`, recorded by `recording`. Notebook 06: `attack_studies`,
+  `attack_messages`, recorded by `attack_list`.
+"""
 
 from .results import RESULTS, Result, accuracies, headlines, load_result, matrices, summary
 
