@@ -198,24 +198,28 @@ def accuracy_matrix(
 ) -> Figure:
     """Heat map of A[i, j], the accuracy of client i's model on test set j, in percent.
 
-    matrix: [rows, columns], or [seeds, rows, columns]: then each cell says its standard deviation.
-    `own` names each row's own column (a history's `domains`): that cell is outlined.
+    matrix: [rows, columns], or [seeds, rows, columns] (then each cell says its standard
+    deviation), or a dict from panel title to such an array, drawn side by side. `own` names each
+    row's own column (a history's `domains`): that cell is outlined.
     """
-    where, note, outlined = "accuracy_matrix", [], []
-    values = 100 * numbers(matrix, 2, 3, where=where, share=True)
+    where, outlined, means, texts, counts = "accuracy_matrix", [], {}, {}, []
     if own is not None:
         same(len(own), len(rows), "entries of own", where=where)
         for i, column in enumerate(own):
             if column is not None:
                 choose(column, columns, kind="own column", where=where, error=DataError)
                 outlined.append((i, list(columns).index(column)))
-    if outlined:
-        note.append("Outlined: the client's own domain.")
-    mean = values.mean(axis=0) if values.ndim == 3 else values
-    texts = np.vectorize("{:.0f}".format)(mean)
-    if values.ndim == 3:
-        note.append(spread_note("Mean ± one standard deviation over {}.", [len(values)]))
-        if len(values) > 1:
-            texts = np.vectorize("{} ± {:.0f}".format)(texts, sample_sd(values))
-    return heat(Heat({"": mean}, rows, columns, title, "tested on", "model of", ACCURACY,
-                     ("cividis", 0, 100), {"": texts}, outlined, " ".join(note)))  # fmt: skip
+    note = ["Outlined: the client's own domain."] if outlined else []
+    panels = mapping(matrix if isinstance(matrix, Mapping) else {"": matrix}, where=where)
+    for name, given in panels.items():
+        values = 100 * numbers(given, 2, 3, where=f"{where} {name}".strip(), share=True)
+        means[name] = values.mean(axis=0) if values.ndim == 3 else values
+        texts[name] = np.vectorize("{:.0f}".format)(means[name])
+        if values.ndim == 3:
+            counts.append(len(values))
+            if len(values) > 1:
+                texts[name] = np.vectorize("{} ± {:.0f}".format)(texts[name], sample_sd(values))
+    if counts:
+        note.append(spread_note("Mean ± one standard deviation over {}.", counts))
+    return heat(Heat(means, rows, columns, title, "tested on", "model of", ACCURACY,
+                     ("cividis", 0, 100), texts, outlined, " ".join(note)))  # fmt: skip

@@ -53,6 +53,10 @@ EXAMPLES = {
     "accuracy_matrix": lambda: figures.accuracy_matrix(
         MATRIX, DOMAINS, DOMAINS, DOMAINS, title="Each knows its own"
     ),
+    "accuracy_matrix, three": lambda: figures.accuracy_matrix(
+        {name: MATRIX for name in ("solo", "FedAvg", "FCCL+")}, DOMAINS, DOMAINS, DOMAINS,
+        title="Each knows its own",
+    ),
     "accuracy_matrix, wide": lambda: figures.accuracy_matrix(
         np.tile(MATRIX, (1, 1, 3)), DOMAINS, list("abcdefghijkl"), title="Two lines in a cell"
     ),

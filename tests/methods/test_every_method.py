@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fedtutor import rounds
 from fedtutor.engine.files import ROOT
 from fedtutor.methods import METHODS
+from fedtutor.methods.base import HOOKS
 from fedtutor.rounds import run
 
 FOLDER = ROOT / "fedtutor" / "methods"
@@ -158,6 +159,11 @@ def test_no_step_of_a_local_epoch_waits_for_a_gpu(name, monkeypatch):
 
 
 # --- the page
+
+
+def test_the_page_names_every_hook():
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert [hook for hook in HOOKS if f"`{hook}(" not in page] == []
 
 
 @pytest.mark.slow

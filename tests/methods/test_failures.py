@@ -128,7 +128,9 @@ EXCHANGE = ("ewc", "fccl", "fccl+", "fedcsd", "feddf", "fedmatch", "fedmd", "kd"
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "central"])
 def test_who_computes_in_the_exchange(name):
-    assert exchanges(name) == (name in EXCHANGE)
+    assert exchanges(name) == (name in EXCHANGE), (
+        "EXCHANGE lists who asks its clients inside `collaborate`: add the method there"
+    )
 
 
 @pytest.mark.parametrize("name", EXCHANGE)
