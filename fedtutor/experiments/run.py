@@ -21,15 +21,15 @@ from .results import Result, accuracies, parameters_of, result_path, save_result
 
 def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
         threads: int | None = None, progress: Callable | None = None, watch: Callable | None = None,
-        folder=None, checkpoint: Checkpoints | None = None, artifacts=None) -> Result:  # fmt: skip
+        folder=None, checkpoint=None, artifacts=None) -> Result:  # fmt: skip
     """Train `method` as `recipe` says and return the result.
 
     `scenario` is the recipe's scenario where it is already built; `threads` defaults to one per
     core; `progress` wraps the numbers of the rounds; `watch(fed)` is called before the first round
-    and after each; `folder` (e.g. `results.RESULTS`) keeps the result, `checkpoint` the state of
-    the run, from which it goes on, `artifacts` (a folder or a dict) what runs can share, such as
-    pretrained networks. Raises `FedtutorError`s; a `folder` below `data/` takes no result of
-    uncommitted code.
+    and after each; `folder` (e.g. `results.RESULTS`) keeps the result, `checkpoint` (a folder, or
+    `Checkpoints`) the state of the run, from which it goes on, `artifacts` (a folder or a dict)
+    what runs can share, such as pretrained networks. Raises `FedtutorError`s; a `folder` below
+    `data/` takes no result of uncommitted code.
     """
     device = device_of(device)
     if folder is not None:
@@ -45,6 +45,8 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
     parameters = parameters_of(recipe, method)
     about = made_by(recipe, method, device, threads)  # now: the code may be edited while it runs
     if checkpoint is not None:
+        kept = isinstance(checkpoint, Checkpoints)
+        checkpoint = checkpoint if kept else Checkpoints(checkpoint, every=120.0)
         checkpoint.code = about["code"]["hash"]
     if torch.device(device).type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)

@@ -95,7 +95,9 @@ class Network(nn.Module):
             isinstance(value, Tensor) and value.shape == state_dict[name].shape
             for name, value in own.items()
         )
-        if not same or any(layer._load_state_dict_pre_hooks for _, layer in layers_of(self)):
+        hooked = (layer._load_state_dict_pre_hooks or layer._load_state_dict_post_hooks
+                  for _, layer in layers_of(self))  # fmt: skip
+        if not same or any(hooked):
             return super().load_state_dict(state_dict, strict=strict, assign=assign)
         torch._foreach_copy_(list(own.values()), [state_dict[name] for name in own])
         return torch.nn.modules.module._IncompatibleKeys([], [])

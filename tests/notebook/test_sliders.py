@@ -1,11 +1,14 @@
 """The slider: the plain figure in batch, a widget for a reader, the same picture in both."""
 
+from copy import deepcopy
+
 import nbformat
 import pytest
 from jupyter_client.manager import start_new_kernel
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from nbclient import NotebookClient
+from nbclient.exceptions import CellTimeoutError
 
 from fedtutor import figures
 from fedtutor.engine.files import ROOT
@@ -39,10 +42,17 @@ def draw(value) -> Figure:
 
 
 def executed(*sources: str) -> nbformat.NotebookNode:
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
-    client = NotebookClient(notebook, kernel_name="python3", record_timing=False,
-                            resources={"metadata": {"path": str(ROOT)}})  # fmt: skip
-    return client.execute()
+    """The cells, executed. Now and then a kernel never answers: then another one is asked, once."""
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    for patience in (60, 240):
+        notebook = nbformat.v4.new_notebook(cells=deepcopy(cells))
+        options = {"kernel_name": "python3", "record_timing": False, "timeout": patience}
+        place = {"metadata": {"path": str(ROOT)}}
+        try:
+            return NotebookClient(notebook, resources=place, **options).execute()
+        except CellTimeoutError as error:
+            late = error
+    raise late
 
 
 @pytest.fixture(scope="module")
