@@ -23,17 +23,29 @@ class Server:
         return self.models["model"]
 
 
+def one_of_a_kind(clients) -> list:
+    """The first client with each network: what holds for it holds for all that have the same."""
+    found = {}
+    for client in clients:
+        found.setdefault(client.network, client)
+    return list(found.values())
+
+
 class Client(Server):
     """One participant: `data`, networks, an optimizer, random numbers of its own.
 
     `data` is what it trains on: its `private` images, or virtual ones in their place. `settings`,
     `scenario` (how networks see images), `device` and `artifacts` are those of its `place`: the
-    federation here, and one with this client alone where it has a process of its own.
+    federation here, and one with this client alone where it has a process of its own. Its networks
+    are built by `build(client)` when somebody asks for them: of ten thousand clients, those who
+    never take part hold none.
     """
 
-    def __init__(self, id: str, domain: str, data, *, seed: int, place=None):
+    def __init__(self, id: str, domain: str, data, *, seed: int, place=None,
+                 build: Callable | None = None):  # fmt: skip
         super().__init__()
         self.id, self.domain, self.data, self.seed = id, domain, data, seed
+        self._build, self._models = build, None if build else {}
         self.private, self.network = data, ""  # name of its network, see `models.MODELS`
         self.place = place
         self.optimizer = None
@@ -43,6 +55,19 @@ class Client(Server):
         self.round_ = 0
         self._generators: dict[str, torch.Generator] = {}
 
+    @property
+    def models(self) -> dict[str, torch.nn.Module]:
+        """Its networks by their roles, "model" among them; None takes them away, to be built anew."""
+        if self._models is None:
+            self._models = self._build(self)
+            self._prepare()
+        return self._models
+
+    @models.setter
+    def models(self, value: dict | None) -> None:
+        self._models = value
+
+    has_networks = property(lambda self: self._models is not None)
     settings = property(lambda self: self.place.settings)
     scenario = property(lambda self: self.place.scenario)
     device = property(lambda self: self.place.device)
@@ -85,10 +110,14 @@ class Client(Server):
             return compute(network, x)
         return self.once((role, what), partial(compute, network), x)
 
-    def begin_round(self, round_: int, device) -> None:
+    def begin_round(self, round_: int) -> None:
         """Forget what is of the last round; dropout draws from the random numbers of this one."""
         self.round_, self._generators, self.held = round_, {}, {}
+        if self.has_networks:
+            self._prepare()
+
+    def _prepare(self) -> None:
         self.train()
-        for model in self.models.values():
+        for model in self._models.values():
             if getattr(model, "draws", True):
-                models.use_generator(model, self.generator("dropout", device))
+                models.use_generator(model, self.generator("dropout", self.device))

@@ -9,7 +9,7 @@ import torch
 
 from . import distillation, evaluation, models
 from .channel import SERVER, Channel
-from .clients import Client, Server
+from .clients import Client, Server, one_of_a_kind
 from .engine import artifacts, checks
 from .engine.asking import plain, require_named
 from .engine.batches import cut
@@ -47,13 +47,13 @@ class Federation:
     def set_up(self) -> None:
         """A server and clients with new networks, as they are before `run` begins."""
         self.inside_round, self.server = False, Server()
-        self.clients = [Client(c.id, c.domain, c.private, seed=self.seed, place=self)
-                        for c in self.scenario.clients]  # fmt: skip
+        self.clients = [Client(c.id, c.domain, c.private, seed=self.seed, place=self,
+                               build=self._networks) for c in self.scenario.clients]  # fmt: skip
         names = self.settings.models * (len(self.clients) if len(self.settings.models) == 1 else 1)
         for client, name in zip(self.clients, names, strict=True):
-            built = self.method.build(client, self._maker(client, name))
             client.network = name
-            client.models = checks.networks(self.method, built)
+        for client in one_of_a_kind(self.clients):
+            _ = client.models  # built now, so that a network that does not fit is refused now
         self.begin_round(0)
         self.channel.restore({"counts": [], "messages": []})
         self.history = {
@@ -80,7 +80,7 @@ class Federation:
         """From here on everybody uses this round's random numbers."""
         self.round_ = self.channel.round_ = round_
         for client in self.clients:
-            client.begin_round(round_, self.device)
+            client.begin_round(round_)
 
     def local_epochs(self, client: Client) -> int:
         """How many passes over its data `client` makes in a round."""
@@ -145,6 +145,10 @@ class Federation:
 
     artifact = artifacts.artifact
     evaluate = evaluation.evaluate
+
+    def _networks(self, client: Client) -> dict[str, torch.nn.Module]:
+        built = self.method.build(client, self._maker(client, client.network))
+        return checks.networks(self.method, built)
 
     def _maker(self, client: Client | None, name: str) -> Callable:
         def make(network: str = name, *, num_classes: int | None = None, role: str = "model"):

@@ -170,9 +170,12 @@ def holders(fed) -> dict:
 def pack(holder, fed) -> dict:
     """What a checkpoint keeps of a client or of the server."""
     optimizer = getattr(holder, "optimizer", None) if fed.settings.keep_optimizer else None
-    kept = {key: m for key, m in holder.models.items() if key not in fed.method.remade}
+    models = None  # of a client whose networks have not been built
+    if getattr(holder, "has_networks", True):
+        models = {key: model.state_dict() for key, model in holder.models.items()
+                  if key not in fed.method.remade}  # fmt: skip
     return {
-        "models": {key: model.state_dict() for key, model in kept.items()},
+        "models": models,
         "state": holder.state,
         "steps": getattr(holder, "steps", 0),
         "optimizer": optimizer.state_dict() if optimizer else None,
@@ -181,8 +184,11 @@ def pack(holder, fed) -> dict:
 
 def unpack(holder, packed: dict, fed) -> None:
     """The reverse of `pack`."""
-    for key, state in packed["models"].items():
-        holder.models[key].load_state_dict(state)
+    if packed["models"] is None:
+        holder.models = None
+    else:
+        for key, state in packed["models"].items():
+            holder.models[key].load_state_dict(state)
     holder.state = packed["state"]
     holder.steps = packed["steps"]
     if packed["optimizer"] is not None:

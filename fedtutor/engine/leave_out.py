@@ -20,7 +20,7 @@ class Memory:
     def put_back(self, client) -> None:
         """Networks, state, steps and optimizer as they were; nothing of what failed is kept."""
         client.optimizer, client.once, client.held = None, None, {}
-        for p in client.parameters():
+        for p in client.parameters() if client.has_networks else ():
             p.grad = None
         unpack(client, copy.deepcopy(self.kept[client.id]), self.fed)
 
@@ -29,7 +29,7 @@ class Memory:
         unpack(self.fed.server, copy.deepcopy(self.kept[SERVER]), self.fed)
         for client in self.fed.clients:
             self.put_back(client)
-            client.begin_round(self.fed.round_, self.fed.device)
+            client.begin_round(self.fed.round_)
 
 
 def memory(fed) -> Memory | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..clients import one_of_a_kind
 from ..errors import ModelError
 from .base import Method, register
 
@@ -86,6 +87,7 @@ def average(states: Sequence[dict[str, Tensor]], shares: Sequence[float]) -> dic
 
 def require_equal_networks(clients, *, method: str) -> None:
     """Raise `ModelError` where the clients' networks cannot be averaged."""
+    clients = one_of_a_kind(clients)
     shapes = [{n: tuple(v.shape) for n, v in c.model.state_dict().items()} for c in clients]
     for client, shape in zip(clients, shapes, strict=True):
         if shape != shapes[0]:

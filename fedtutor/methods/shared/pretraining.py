@@ -35,9 +35,9 @@ def load_pretrained(client, epochs: int, method: str) -> None:
 
 
 def _train(client, epochs: int, method: str) -> dict:
-    alone = Client(client.id, client.domain, client.data, seed=client.seed)
+    alone = Client(client.id, client.domain, client.data, seed=client.seed, place=client.place)
     alone.models = {"model": client.model}
-    alone.begin_round("pretrain", client.device)  # random numbers that no method shares
+    alone.begin_round("pretrain")  # random numbers that no method shares
     optimizer = new_optimizer(alone, client.settings)
     for _ in range(epochs):
         for index in batches(client, len(alone.data), alone.generator("batches")):

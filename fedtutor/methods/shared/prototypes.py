@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from ... import losses
+from ...clients import one_of_a_kind
 from ...engine.batches import all_of
 from ...errors import ModelError
 
 
 def require_equal_features(clients, *, method: str) -> None:
     """Raise `ModelError` where the clients' features differ in number."""
-    sizes = {c.id: c.model.feature_size for c in clients}
+    sizes = {c.id: c.model.feature_size for c in one_of_a_kind(clients)}
     if len(set(sizes.values())) > 1:
         raise ModelError(
             f"{method} compares features, the networks have {sizes}", where="setting 'models'",
