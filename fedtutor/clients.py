@@ -112,8 +112,10 @@ class Client(Server):
 
     def begin_round(self, round_: int) -> None:
         """Forget what is of the last round; dropout draws from the random numbers of this one."""
-        self.round_, self._generators, self.held = round_, {}, {}
-        if self.has_networks:
+        self.round_ = round_
+        if self._generators or self.held:
+            self._generators, self.held = {}, {}
+        if self._models is not None:
             self._prepare()
 
     def _prepare(self) -> None:
