@@ -6,8 +6,8 @@ from functools import partial
 import torch
 
 from . import models
+from .engine import checks
 from .engine.batches import Once
-from .errors import SettingError
 from .randomness import generator
 
 
@@ -23,22 +23,13 @@ class Server:
         return self.models["model"]
 
 
-def one_of_a_kind(clients) -> list:
-    """The first client with each network: what holds for it holds for all that have the same."""
-    found = {}
-    for client in clients:
-        found.setdefault(client.network, client)
-    return list(found.values())
-
-
 class Client(Server):
     """One participant: `data`, networks, an optimizer, random numbers of its own.
 
     `data` is what it trains on: its `private` images, or virtual ones in their place. `settings`,
     `scenario` (how networks see images), `device` and `artifacts` are those of its `place`: the
-    federation here, and one with this client alone where it has a process of its own. Its networks
-    are built by `build(client)` when somebody asks for them: of ten thousand clients, those who
-    never take part hold none.
+    federation here, and one with this client alone where it has a process of its own. `build`
+    makes its networks when they are first asked for: who never takes part holds none.
     """
 
     def __init__(self, id: str, domain: str, data, *, seed: int, place=None,
@@ -57,7 +48,7 @@ class Client(Server):
 
     @property
     def models(self) -> dict[str, torch.nn.Module]:
-        """Its networks by their roles, "model" among them; None takes them away, to be built anew."""
+        """Its networks by their roles, "model" among them; set to None, they are built anew."""
         if self._models is None:
             self._models = self._build(self)
             self._prepare()
@@ -99,12 +90,7 @@ class Client(Server):
         epochs it is asked once for each image of the client, many at a time, not once per batch.
         `what` names the answer, such as "logits": two answers of one network need two names.
         """
-        if not isinstance(what, str):
-            raise SettingError(
-                f"client.fixed({role!r}, {type(what).__name__}, ...) does not say what is computed",
-                where=f"client {self.id}",
-                do=f'name the answer: client.fixed({role!r}, "logits", compute, x)',
-            )
+        checks.require_word(role, what, self)
         network = self.models[role]
         if self.once is None or self.once.x is not x:
             return compute(network, x)
@@ -112,9 +98,7 @@ class Client(Server):
 
     def begin_round(self, round_: int) -> None:
         """Forget what is of the last round; dropout draws from the random numbers of this one."""
-        self.round_ = round_
-        if self._generators or self.held:
-            self._generators, self.held = {}, {}
+        self.round_, self._generators, self.held = round_, {}, {}
         if self._models is not None:
             self._prepare()
 

@@ -9,13 +9,12 @@ import torch
 
 from . import distillation, evaluation, models
 from .channel import SERVER, Channel
-from .clients import Client, Server, one_of_a_kind
-from .engine import artifacts, checks
+from .clients import Client, Server
+from .engine import artifacts, batches, checks
 from .engine.asking import plain, require_named
-from .engine.batches import cut
 from .engine.checkpoints import folder_to_write
 from .engine.workers import Workers, device_of
-from .errors import FAILURES, DataError, whole
+from .errors import FAILURES, whole
 from .randomness import generator
 from .settings import Settings
 
@@ -52,7 +51,7 @@ class Federation:
         names = self.settings.models * (len(self.clients) if len(self.settings.models) == 1 else 1)
         for client, name in zip(self.clients, names, strict=True):
             client.network = name
-        for client in one_of_a_kind(self.clients):
+        for client in checks.one_of_a_kind(self.clients):
             _ = client.models  # built now, so that a network that does not fit is refused now
         self.begin_round(0)
         self.channel.restore({"counts": [], "messages": []})
@@ -86,18 +85,6 @@ class Federation:
         """How many passes over its data `client` makes in a round."""
         s = self.settings
         return s.client_epochs[self.clients.index(client)] if s.client_epochs else s.local_epochs
-
-    def public_batches(self, round_: int) -> list[torch.Tensor]:
-        """Index tensors into `fed.scenario.public`, the same for all clients."""
-        if self.scenario.public is None:
-            raise DataError(
-                f"{self.method.name} learns on public images and there are none",
-                where=f"scenario {self.scenario.name}", do="choose a scenario with public data",
-            )  # fmt: skip
-        own, s = generator(self.seed, SERVER, round_, "public"), self.settings
-        orders = [torch.randperm(len(self.scenario.public), generator=own).to(self.device)
-                  for _ in range(s.public_epochs)]  # fmt: skip
-        return [index for order in orders for index in cut(order, s.public_batch_size)]
 
     def sample(self, count: int) -> list[Client]:
         """`count` clients drawn for this round, in their usual order."""
@@ -143,6 +130,7 @@ class Federation:
 
         return self.pool.map(work, clients, [len(c.data) for c in clients])
 
+    public_batches = batches.public_batches
     artifact = artifacts.artifact
     evaluate = evaluation.evaluate
 

@@ -9,8 +9,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ..errors import SettingError
-from ..randomness import on_device
+from ..channel import SERVER
+from ..errors import DataError, SettingError
+from ..randomness import generator, on_device
 
 AHEAD = 2**20  # numbers: 4 MB
 
@@ -46,6 +47,19 @@ def loaded(holder, data, own: torch.Generator) -> Iterator[tuple[Tensor, ...]]:
         index, sizes = torch.cat(some), [len(part) for part in some]
         x, y = holder.scenario.inputs(data.x[index]), data.y[index]
         yield from zip(some, x.split(sizes), y.split(sizes), strict=True)
+
+
+def public_batches(fed, round_: int) -> list[Tensor]:
+    """Index tensors into `fed.scenario.public`, the same for all clients."""
+    if fed.scenario.public is None:
+        raise DataError(
+            f"{fed.method.name} learns on public images and there are none",
+            where=f"scenario {fed.scenario.name}", do="choose a scenario with public data",
+        )  # fmt: skip
+    own, s = generator(fed.seed, SERVER, round_, "public"), fed.settings
+    orders = [torch.randperm(len(fed.scenario.public), generator=own).to(fed.device)
+              for _ in range(s.public_epochs)]  # fmt: skip
+    return [index for order in orders for index in cut(order, s.public_batch_size)]
 
 
 def all_of(holder, data) -> Iterator[Tensor]:

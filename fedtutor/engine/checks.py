@@ -101,6 +101,24 @@ def local_data(fed, client):
     return data
 
 
+def one_of_a_kind(clients) -> list:
+    """The first client with each network: what holds for it holds for all that have the same."""
+    found = {}
+    for client in clients:
+        found.setdefault(client.network, client)
+    return list(found.values())
+
+
+def require_word(role: str, what, client) -> None:
+    """Raise `SettingError` where `client.fixed` is not told what is computed."""
+    if not isinstance(what, str):
+        raise SettingError(
+            f"client.fixed({role!r}, {type(what).__name__}, ...) does not say what is computed",
+            where=f"client {client.id}",
+            do=f'name the answer: client.fixed({role!r}, "logits", compute, x)',
+        )
+
+
 def require_loss(loss, fed, client) -> None:
     """Raise `TrainingError` for what `backward` cannot begin with."""
     what = do = ""

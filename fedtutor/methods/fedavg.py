@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..clients import one_of_a_kind
+from ..engine.checks import one_of_a_kind
 from ..errors import ModelError
 from .base import Method, register
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ... import losses
-from ...clients import one_of_a_kind
 from ...engine.batches import all_of
+from ...engine.checks import one_of_a_kind
 from ...errors import ModelError
 
 
