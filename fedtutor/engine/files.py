@@ -9,8 +9,9 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -106,6 +107,24 @@ def load_json(path: Path):
         ) from None
     except (OSError, ValueError) as error:
         raise damaged(path, error) from None
+
+
+def once_per_version(read: Callable) -> Callable:
+    """`read(path)`, done again only where the file has changed. All callers share what it returns:
+    nobody may write into it."""
+
+    @lru_cache(maxsize=256)
+    def kept(path: Path, version: tuple):
+        return read(path)
+
+    def look(path):
+        try:
+            found = os.stat(path)
+        except OSError:
+            return read(path)  # it says what is wrong
+        return kept(Path(path), (found.st_mtime_ns, found.st_size))
+
+    return look
 
 
 def save_tensors(path: Path, value) -> None:

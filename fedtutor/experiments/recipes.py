@@ -22,13 +22,14 @@ and replaces the recipe's value where that scenario is chosen; so do scenario_op
 
 import json
 import tomllib
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from inspect import signature
 from pathlib import Path
 
 import pandas as pd
 
-from ..engine.files import ROOT, shown
+from ..engine.files import ROOT, once_per_version, shown
 from ..engine.kinds import is_a, words_of
 from ..errors import SettingError, choose
 from ..methods import METHODS, make, parameters
@@ -97,7 +98,7 @@ def load(
         origins["scenario"] = "you: scenario"
     scenario = typed("scenario", own_scenario if scenario is None else scenario, str, where)
     used |= {key: entry for key, entry in at.get(scenario, {}).items() if profile in entry}
-    values = {key: entry[profile] for key, entry in used.items()}
+    values = {key: deepcopy(entry[profile]) for key, entry in used.items()}
     origins |= {key: entry["source"] for key, entry in used.items()}
     if not isinstance(overrides, dict | None):
         raise SettingError(
@@ -147,7 +148,11 @@ def _read(name: str) -> tuple[str, str, list[str], dict[str, dict], dict[str, di
     The last is scenario -> flat key -> {quick, paper, source}: what differs there.
     """
     names = [path.stem for path in RECIPES.glob("*.toml")]
-    path = RECIPES / f"{choose(name, names, kind='recipe', where=shown(RECIPES))}.toml"
+    return _parts(RECIPES / f"{choose(name, names, kind='recipe', where=shown(RECIPES))}.toml")
+
+
+@once_per_version
+def _parts(path: Path) -> tuple[str, str, list[str], dict[str, dict], dict[str, dict]]:
     table, where = read_toml(path), shown(path)
     for key in table:
         choose(key, ("title", "paper", "scenario", "at", *PARTS), kind="part", where=where)

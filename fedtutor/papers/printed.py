@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from ..engine.files import ROOT, load_json
+from ..engine.files import ROOT, load_json, once_per_version
 from ..errors import StorageError, choose
 
 PUBLISHED = ROOT / "data" / "published"
@@ -19,7 +19,7 @@ PAPERS = ("FCCL", "FCCL+", "FedCSD", "RepShare", "FedLGD")
 def claims_of(paper: str) -> list[dict]:
     """All claims of a paper ("FCCL", "FCCL+", "FedCSD", "RepShare", "FedLGD") in ledger order."""
     choose(paper, PAPERS, kind="paper", where="claims_of")
-    return [claim for claim in _published("claims.json") if claim["paper"] == paper]
+    return [dict(claim) for claim in _published("claims.json") if claim["paper"] == paper]
 
 
 def tables() -> list[tuple[str, str]]:
@@ -155,9 +155,12 @@ def _table(paper: str, id: str) -> dict:
     return known[choose(id, known, kind="table", where=f"published tables of {paper}")]
 
 
+_kept = once_per_version(load_json)
+
+
 def _published(name: str):
     try:
-        return load_json(PUBLISHED / name)
+        return _kept(PUBLISHED / name)
     except StorageError as error:
         raise StorageError(
             error.what, where=error.where, do="restore it: git checkout -- data/published"
