@@ -28,16 +28,15 @@ class Client(Server):
 
     `data` is what it trains on: its `private` images, or virtual ones in their place. `settings`,
     `scenario` (how networks see images), `device` and `artifacts` are those of its `place`: the
-    federation here, and one with this client alone where it has a process of its own. `build`
-    makes its networks when they are first asked for: who never takes part holds none.
+    federation here, and one with this client alone where it has a process of its own. Its networks
+    are built when they are first asked for: who never takes part holds none.
     """
 
-    def __init__(self, id: str, domain: str, data, *, seed: int, place=None,
-                 build: Callable | None = None):  # fmt: skip
+    def __init__(self, id: str, domain: str, data, *, seed: int, place=None, network: str = ""):
         super().__init__()
         self.id, self.domain, self.data, self.seed = id, domain, data, seed
-        self._build, self._models = build, None if build else {}
-        self.private, self.network = data, ""  # name of its network, see `models.MODELS`
+        self._models: dict | None = None  # until somebody asks for `models`
+        self.private, self.network = data, network  # its name in `models.MODELS`
         self.place = place
         self.optimizer = None
         self.held: dict = {}  # between two requests of one exchange, such as a graph; see `fed.ask`
@@ -50,7 +49,7 @@ class Client(Server):
     def models(self) -> dict[str, torch.nn.Module]:
         """Its networks by their roles, "model" among them; set to None, they are built anew."""
         if self._models is None:
-            self._models = self._build(self)
+            self._models = self.place.networks(self)
             self._prepare()
         return self._models
 

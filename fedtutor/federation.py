@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Sequence
+from itertools import cycle
 
 import torch
 
@@ -46,11 +47,10 @@ class Federation:
     def set_up(self) -> None:
         """A server and clients with new networks, as they are before `run` begins."""
         self.inside_round, self.server = False, Server()
-        self.clients = [Client(c.id, c.domain, c.private, seed=self.seed, place=self,
-                               build=self._networks) for c in self.scenario.clients]  # fmt: skip
-        names = self.settings.models * (len(self.clients) if len(self.settings.models) == 1 else 1)
-        for client, name in zip(self.clients, names, strict=True):
-            client.network = name
+        self.clients = [
+            Client(c.id, c.domain, c.private, seed=self.seed, place=self, network=name)
+            for c, name in zip(self.scenario.clients, cycle(self.settings.models), strict=False)
+        ]
         for client in checks.one_of_a_kind(self.clients):
             _ = client.models  # built now, so that a network that does not fit is refused now
         self.begin_round(0)
@@ -134,7 +134,8 @@ class Federation:
     artifact = artifacts.artifact
     evaluate = evaluation.evaluate
 
-    def _networks(self, client: Client) -> dict[str, torch.nn.Module]:
+    def networks(self, client: Client) -> dict[str, torch.nn.Module]:
+        """New networks for the client, as the method builds them."""
         built = self.method.build(client, self._maker(client, client.network))
         return checks.networks(self.method, built)
 

@@ -2,6 +2,7 @@
 
 import pytest
 from support.federations import assert_same_bits, federation, tiny_scenario, weights_of
+from support.runs import Stop, stop_after
 
 from fedtutor.engine.checkpoints import Checkpoints
 from fedtutor.methods.fedavg import FedAvg
@@ -33,17 +34,10 @@ def test_who_never_took_part_holds_no_network():
 
 
 def test_a_stop_wakes_nobody(tmp_path):
-    class Stop(Exception):
-        pass
-
-    def one(numbers):
-        yield next(iter(numbers))
-        raise Stop
-
     whole, begun, fed = (federation("fedavg", **MANY) for _ in range(3))
     run(whole)
     with pytest.raises(Stop):
-        run(begun, checkpoint=Checkpoints(tmp_path, 0), progress=one)
+        run(begun, checkpoint=Checkpoints(tmp_path, 0), progress=stop_after(1))
     run(fed, checkpoint=tmp_path)
     assert built(fed) == built(whole)
     assert_same_bits(weights_of(fed), weights_of(whole))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from support.federations import assert_same_bits, federation, played, weights_of
+from support.runs import Stop, stop_after
 
 from fedtutor.engine import files
 from fedtutor.engine.checkpoints import Checkpoints
@@ -21,20 +22,6 @@ from fedtutor.rounds import run
 
 OPTIONS = {"models": ["noisy"], "optimizer": "adam", "keep_optimizer": True, "lr": 0.01,
            "record": {"names": ["weights"], "rounds": [1]}, "rounds": 4}  # fmt: skip
-
-
-class Stop(Exception):
-    pass
-
-
-def stop_after(count):
-    def progress(rounds):
-        for number, round_ in enumerate(rounds):
-            if number == count:
-                raise Stop
-            yield round_
-
-    return progress
 
 
 @pytest.mark.parametrize("method", ["solo", "central", "fedavg", "fedprox"])

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from support.federations import federation, tiny_scenario
+from support.runs import Stop, stop_after
 
 from fedtutor import models, rounds
 from fedtutor.engine.counting import Work, images_in, uncounted
@@ -97,15 +98,8 @@ def test_a_result_holds_its_work_unless_it_was_resumed(tmp_path):
     assert ahead.totals["start"]["backward"] == 3 * IMAGES
     assert ahead.totals["work"] | {"cpu_seconds": 0} == whole.totals["work"] | {"cpu_seconds": 0}
 
-    class Stop(Exception):
-        pass
-
-    def one(numbers):
-        yield next(iter(numbers))
-        raise Stop
-
     with pytest.raises(Stop):
-        run(recipe, "fedavg", checkpoint=rounds.Checkpoints(tmp_path, 0), progress=one,
+        run(recipe, "fedavg", checkpoint=rounds.Checkpoints(tmp_path, 0), progress=stop_after(1),
                      **options)  # fmt: skip
     resumed = run(recipe, "fedavg", checkpoint=tmp_path, **options)
     assert resumed.history["accuracy"] == whole.history["accuracy"]

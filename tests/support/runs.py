@@ -28,8 +28,6 @@ class NoGlobalRandomness(TorchDispatchMode):
 
 
 def sized(scenario: Scenario, size: int) -> Scenario:
-    from dataclasses import replace
-
     return replace(
         scenario, public=None, tests={n: images(6, seed=9, size=size) for n in scenario.tests},
         clients=tuple(ClientData(c.id, c.domain, images(8, seed=1, size=size))
