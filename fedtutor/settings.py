@@ -1,7 +1,7 @@
 """What a run is told: one flat record, the same for every method.
 
-Recipes (`recipes.py`) fill it from `data/recipes/*.toml`; `rounds.py` reads it. A method's own
-parameters (mu, tau, ...) are fields of the method, not of this record.
+Recipes (`experiments/recipes.py`) fill it from `data/recipes/*.toml`; `rounds.py` reads it.
+A method's own parameters (mu, tau, ...) are fields of the method, not of this record.
 """
 
 from dataclasses import dataclass, field, fields
@@ -61,7 +61,7 @@ class Settings:
     virtual_batch: int = 0  # private images per class and step; 0: all of them
     virtual_augment: str = "none"  # "siamese": one random change for both sides in each step
     precision: str = "float32"  # of products; "tf32" on GPUs that have it, or "bf16"
-    on_client_error: str = "stop"  # "leave_out": who fails sits out the round, see `Federation`
+    on_client_error: str = "stop"  # "leave_out": who fails sits out a round: `engine/leave_out.py`
 
     def __post_init__(self):
         for f in fields(self):

@@ -39,7 +39,7 @@ class Pixels(NamedTuple):
 def npz(path: Path) -> Pixels:
     """`images` (uint8 [n, h, w] or [n, h, w, 3]) and `labels`, as data/README.md describes.
 
-    A packed file (`packing.py`) has an array `rows`, too: only these images are in it.
+    A packed file (`experiments/packing.py`) has an array `rows`, too: only these images are in it.
     """
     with reading(path):
         y = _int64(array(path, "labels"), path)

@@ -124,7 +124,7 @@ def waiting(path: Path = QUEUE) -> list[dict]:
 
 
 def queued() -> list[dict]:
-    """name | data | networks or seeds | minutes | on | done, one row per study that waits."""
+    """name | data | size (networks or seeds) | minutes | on | done, one row per queued study."""
     rows = []
     for row in waiting():
         o = row["options"]

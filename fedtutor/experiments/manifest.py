@@ -7,9 +7,10 @@
 
 `data/queue.toml` names the runs: every table of a paper is rows x columns x seeds, with a value,
 and minutes and gigabytes on a GPU: estimates until something was measured. Here is what it says and
-what is open; `worker.py` plays runs, `packing.py` packs images. Nothing imports a notebook: torch,
-torchvision and pandas, with what they bring along (numpy, Pillow, filelock), are enough; SVHN's own
-.mat files need SciPy, too.
+what is open; `worker.py` plays runs, `packing.py` packs images. Nothing imports a notebook: for
+these runs torch, torchvision and pandas, with what they bring along (numpy, Pillow, filelock), are
+enough; SVHN's own .mat files need SciPy, too. The attacks are another matter: they need
+scikit-learn, SciPy and scikit-image, and opacus where a client trains by DP-SGD.
 """
 
 import json

@@ -49,7 +49,7 @@ class Result:
     history: dict  # accuracy matrices, losses, bytes, seconds, per round
     headline: dict  # the last round: round, intra, inter, worst
     best: dict  # the round with the highest intra-domain accuracy, the same keys
-    totals: dict  # seconds, peak_memory, bytes (up, down, peer); work and start, see `result`
+    totals: dict  # seconds, peak_memory, bytes (up, down, peer); work and start, see `run.result`
 
 
 def result_path(recipe: Recipe, method: str, seed: int, *, folder=RESULTS) -> Path:

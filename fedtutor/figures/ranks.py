@@ -13,9 +13,9 @@ from .inputs import mapping, require
 def ranks(panels: Mapping[str, Mapping[str, tuple]], *, title: str) -> Figure:
     """One panel per question, one row per method: a bar from the first to the last place.
 
-    panels: question -> method -> (first, last, places per seed), as `ranks.ranks` computes
-    them. Rows stand in the order of the first panel; a method that is missing in a panel has an
-    empty row there. A small dot is a seed's own ranking, in which luck has its part.
+    panels: question -> method -> (first, last, places per seed), as `experiments.ranks.ranks`
+    computes them. Rows stand in the order of the first panel; a method that is missing in a panel
+    has an empty row there. A small dot is a seed's own ranking, in which luck has its part.
     """
     panels = mapping(panels, where="ranks")
     order = list(dict.fromkeys(name for rows in panels.values() for name in rows))

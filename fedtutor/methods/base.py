@@ -23,7 +23,7 @@ METHODS: dict[str, type] = {}
 class Method:
     """One round calls, in this order: select, collaborate, the local update, aggregate.
 
-    `fed` is the federation (`rounds.py`): clients, server, channel, public images. `client` has
+    `fed` is the federation (`federation.py`): clients, server, channel, public images. `client` has
     `id`, `domain`, `data`, `models`, `model`, `optimizer`, `state`, `steps`, `generator(purpose)`,
     and `fixed(role, what, compute, x)` for a teacher that stays as it is while the client trains.
     What runs at a client between the hooks is asked for by name, `fed.ask(clients, self.part, x)`.

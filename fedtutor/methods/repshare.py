@@ -56,9 +56,9 @@ class RepShare(Method):
     home; a weight of 0 also saves the messages that only its term needs.
 
     Privacy (Sec. 3 proposes it and runs none): `clip` bounds the length of a feature, `noise` is
-    the multiplier of Gaussian noise on every mean that is sent (`privacy.py`). `levels` are how
-    much single images count, from 0 (never shared) to 1, dealt to each client's images at random;
-    an image of level w has the noise multiplier noise / w. `spent` says what it cost so far.
+    the multiplier of Gaussian noise on every mean that is sent (`shared/privacy.py`). `levels` are
+    how much single images count, from 0 (never shared) to 1, dealt to each client's images at
+    random; an image of level w has noise multiplier noise / w. `spent` says what it cost so far.
     """
 
     choices = {"reading": READINGS, "draw": DRAWS, "topology": TOPOLOGIES, "first": FIRST,

@@ -179,7 +179,7 @@ def start(names: dict, *, recipe: str) -> Run:
         device=device_of(given["device"]),
         threads=min(8, cores or 1),
     )
-    torch.set_num_threads(1)  # clients run in parallel instead; equal bits, see rounds.run
+    torch.set_num_threads(1)  # clients run in parallel instead; equal bits, see engine/workers.py
     pd.set_option("display.max_colwidth", None)  # claims are sentences
     versions = {"fedtutor": __version__, "Python": platform.python_version(),
                 "torch": torch.__version__, "torchvision": torchvision.__version__}  # fmt: skip

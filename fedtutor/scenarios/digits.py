@@ -41,7 +41,7 @@ def digits_partial(*, public: str = "tiny-imagenet", public_size: int = 5000,
     """A stand-in for `digits` where SYN, and perhaps most of SVHN, cannot be had.
 
     150 / 80 / 5000 private images of MNIST, USPS and SVHN as in FCCL+ Table V; the fourth domain
-    is rendered (`datasets.bundled("synthetic")`): 500 private and 500 test images.
+    is rendered (`bundled.bundled("synthetic")`): 500 private and 500 test images.
     """
     domains = {**_opened(("mnist", "usps", "svhn")), "synthetic": _rendered(split_seed)}
     sizes = {"mnist": 150, "usps": 80, "svhn": 5000, "synthetic": 500}

@@ -2,7 +2,7 @@
 
 They show that the contract carries what the papers need: two networks per client (FML), extra
 classes (VHL), virtual data (FedLGD), a correction after each step (SCAFFOLD), and an exchange on
-public images (FCCL). The methods themselves come with their notebooks.
+public images (FCCL). The whole methods are in `fedtutor/methods`.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""FCCL+ and EWC in its place; what every public method must keep is in `test_methods_fccl.py`."""
+"""FCCL+ and EWC in its place; what every public method must keep is in `test_fccl.py`."""
 
 import math
 

@@ -1,7 +1,6 @@
 """What somebody met who used the package as a researcher would, and junk in every place.
 
-A test says which entry of that list it stands for (7 to 16); mistakes that are one call each are in
-the table of test_mistakes.py.
+Mistakes that are one call each are in the table of test_mistakes.py.
 """
 
 import threading
@@ -46,7 +45,7 @@ def fed(method="fedavg", **changes) -> Federation:
     return Federation(tiny_scenario(), make(method), settings(**changes))
 
 
-# ------------------------------------------------------------------------------- register (7, 11)
+# ------------------------------------------------------------------------------- register
 
 
 def define(name: str, parent=FedAvg):
@@ -62,7 +61,7 @@ def define(name: str, parent=FedAvg):
 
 def test_a_parameter_of_ones_own_is_recorded_where_dataclass_is_not_forgotten():
     define("mine")
-    assert methods.parameters("mine")["strength"] == 1.0  # entry 7: what is not refused is there
+    assert methods.parameters("mine")["strength"] == 1.0  # what is not refused is there
     with pytest.raises(SettingError, match="no @dataclass of its own"):
 
         @methods.register("mine")
@@ -134,7 +133,7 @@ def test_a_slip_in_a_hooks_name_is_noticed(hook, slip):
         methods.register("mine")(dataclass(type("Mine", (FedAvg,), members)))
 
 
-# ------------------------------------------------------------------------------- networks (8, 12)
+# ------------------------------------------------------------------------------- networks
 
 
 def own_network(make_layers) -> None:
@@ -142,7 +141,7 @@ def own_network(make_layers) -> None:
 
 
 def test_the_dropout_of_a_networks_own_gives_equal_bits():
-    """Entry 8: PyTorch's is refused by name, and what the message names keeps the promise."""
+    """PyTorch's is refused by name, and what the message names keeps the promise."""
     foreign = Architecture(lambda c, s: nn.Sequential(nn.Flatten(), nn.Dropout(0.5)), "ours", 4)
     models.MODELS["foreign"] = foreign  # whoever passes `register` by is told all the same
     with pytest.raises(
@@ -180,7 +179,7 @@ class Scaled(nn.Module):
 
 
 def test_prelu_and_weights_of_ones_own_are_drawn():
-    """Entry 12: PReLU simply works, a weight of one's own with a method that draws it."""
+    """PReLU simply works, a weight of one's own with a method that draws it."""
     own_network(
         lambda c, s: nn.Sequential(Called(lambda x: x[:, :1]), Scaled(), nn.PReLU(init=0.1))
     )
@@ -221,7 +220,7 @@ def test_register_leaves_the_global_generator_alone():
 @pytest.mark.parametrize("wrong", [None, 0.5, "none", "detached"])
 @pytest.mark.parametrize("batch", ["first", "later"])
 def test_a_loss_that_cannot_be_names_method_and_client(wrong, batch):
-    """Entry 12, in whichever batch it comes."""
+    """In whichever batch it comes."""
 
     @dataclass
     class Mine(FedAvg):
@@ -251,11 +250,10 @@ def test_an_error_inside_the_backward_pass_stays_as_it_is():
         rounds.run(Federation(tiny_scenario(), Mine(), settings()))
 
 
-# ------------------------------------------------------------------------------- scenarios (13, 14)
+# ------------------------------------------------------------------------------- scenarios
 
 
 def test_what_is_printed_is_one_short_line():
-    """Entry 14."""
     scenario = build("digits-mini", private_size=20)
     shown = [scenario, scenario.public, scenario.clients[0], VirtualImages(torch.ones(1, 1, 4, 4),
              torch.zeros(1).long())]  # fmt: skip
@@ -279,7 +277,7 @@ def test_lists_stand_for_tuples_and_run():
 @tried(max_examples=60, deadline=None)
 @given(n=st.integers(1, 3), h=st.integers(1, 9), w=st.integers(1, 9), c=st.integers(1, 9))
 def test_arrays_are_channels_last_or_refused(n, h, w, c):
-    """Entry 13: what is taken has more rows than channels, and each pixel where it was."""
+    """What is taken has more rows than channels, and each pixel where it was."""
     array = np.arange(n * h * w * c, dtype=np.uint64).astype(np.uint8).reshape(n, h, w, c)
     try:
         taken = bundled.from_arrays(array, np.zeros(n, int), "mine")
@@ -291,14 +289,13 @@ def test_arrays_are_channels_last_or_refused(n, h, w, c):
 
 
 def test_auto_is_a_device_wherever_one_is_asked_for():
-    """Entry 9."""
     auto = device_of("auto")
     assert Federation(tiny_scenario(), make("solo"), settings(), device="auto").device.type == auto
     assert tiny_scenario().to("auto").public.x.device.type == auto
     assert device_of(torch.device("cpu")) == "cpu"
 
 
-# ------------------------------------------------------------------------------- entry 16
+# ------------------------------------------------------------------------------- unread, unselected
 
 
 def small_source(pixels_read: list) -> Source:
@@ -332,7 +329,7 @@ def test_images_that_were_never_read_cannot_be_looked_at():
 
 
 def test_collecting_sources_in_one_thread_leaves_the_others_their_pixels():
-    """Entry 16: a global made the images of everybody black."""
+    """A global made the images of everybody black."""
     read, taken = [], []
     with sources.noted():
         other = threading.Thread(
@@ -356,7 +353,7 @@ def test_collecting_ends_where_it_began_also_inside_another_and_after_an_error()
 
 @pytest.mark.parametrize("on_client_error", ["stop", "leave_out"])
 def test_an_empty_selection_names_select(on_client_error):
-    """Entry 16: the code that leaves clients out met an unbound name."""
+    """The code that leaves clients out met an unbound name."""
 
     @dataclass
     class Nobody(FedAvg):
