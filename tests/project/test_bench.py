@@ -9,6 +9,7 @@ import pytest
 import torch
 from support.workloads import small
 
+from fedtutor.engine import optimizers
 from fedtutor.engine.files import ROOT, load_json
 
 
@@ -38,13 +39,13 @@ def test_the_floor_with_own_networks_trains_each_of_them():
     apart, floor = bench.floor(work, "cpu", 1, apart=True), bench.floor(work, "cpu", 1)
     assert apart.steps == floor.steps
     moved = Counter()
-    real = torch.optim.SGD.step
+    real = optimizers.Optimizer.step
 
     def step(self):
         moved[id(self)] += 1
         return real(self)
 
-    with patch.object(torch.optim.SGD, "step", step):
+    with patch.object(optimizers.Optimizer, "step", step):
         apart()
         assert len(moved) == 3 and sum(moved.values()) == apart.steps
         moved.clear()
@@ -57,11 +58,7 @@ def test_the_floor_with_own_networks_trains_each_of_them():
     {"optimizer": "adam", "lr": 1e-3, "momentum": 0.0},
 ], ids=["sgd", "decay", "plain", "adam"])  # fmt: skip
 def test_a_step_on_tensors_that_keep_their_place_is_a_step_of_ours(changes):
-    """What the GPU captures, called instead of replayed: SGD has equal bits, Adam close ones.
-
-    Adam divides by the size of a gradient, so that one near zero makes a last digit large: some
-    weights end elsewhere, and which ones depends on the processor. On average they must not.
-    """
+    """What the GPU captures, called instead of replayed."""
     work = small(**{"batch_size": 16, **changes})
     theirs, ours = bench_gpu.captured(work, "cpu", 1), bench.ours(work, "cpu", 1)
     before = {n: v.clone() for n, v in ours.fed.server.model.state_dict().items()}
@@ -71,11 +68,7 @@ def test_a_step_on_tensors_that_keep_their_place_is_a_step_of_ours(changes):
     expected = ours.fed.server.model.state_dict()
     for name, value in theirs.fed.server.model.state_dict().items():
         assert not torch.equal(value, before[name]), name
-        if "optimizer" in changes:
-            moved = (expected[name] - before[name]).abs().mean()
-            assert (value - expected[name]).abs().mean() < 0.01 * moved, name
-        else:
-            assert torch.equal(value, expected[name]), name
+        assert torch.equal(value, expected[name]), name
 
 
 def test_the_parts_of_a_round_are_all_of_it():
