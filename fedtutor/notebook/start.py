@@ -16,10 +16,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.metadata import version
 
 import pandas as pd
 import torch
-import torchvision
 from tqdm.notebook import tqdm
 
 from .. import __version__, figures, methods, scenarios
@@ -182,7 +182,7 @@ def start(names: dict, *, recipe: str) -> Run:
     torch.set_num_threads(1)  # clients run in parallel instead; equal bits, see engine/workers.py
     pd.set_option("display.max_colwidth", None)  # claims are sentences
     versions = {"fedtutor": __version__, "Python": platform.python_version(),
-                "torch": torch.__version__, "torchvision": torchvision.__version__}  # fmt: skip
+                "torch": torch.__version__, "torchvision": version("torchvision")}  # fmt: skip
     named = " · ".join(f"{name} {value.partition('+')[0]}" for name, value in versions.items())
     on = torch.cuda.get_device_name(run.device) if run.device.startswith("cuda") else "CPU"
     print(f"environment: {named} · {on}, {run.threads} threads")
