@@ -312,7 +312,7 @@ def virtual_images(fed) -> dict[str, VirtualImages]:
     for name, holder in [*((c.id, c) for c in fed.clients), ("server", fed.server)]:
         if "virtual" in holder.state:
             found[name] = VirtualImages(**holder.state["virtual"])
-        elif isinstance(getattr(holder, "data", None), VirtualImages):
+        elif isinstance(holder.data, VirtualImages):
             found[name] = holder.data
     if not found:
         raise DataError(
