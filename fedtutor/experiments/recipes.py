@@ -22,6 +22,7 @@ and replaces the recipe's value where that scenario is chosen; so do scenario_op
 
 import json
 import tomllib
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from inspect import signature
@@ -239,6 +240,16 @@ def typed(key: str, value, kind, where: str):
     if not is_a(value, kind) or (kind is float and huge):
         raise SettingError(f"{key} = {value!r}", where=where, do=f"give {words_of(kind, value)}")
     return float(value) if kind is float else value
+
+
+def checked(given: dict, known: dict, needed: Sequence[str], where: str) -> dict:
+    """A copy of `given`, after a look at its keys and types."""
+    for key in given:
+        choose(key, known, kind="key", where=where)
+    for key in needed:
+        if key not in given:
+            raise SettingError(f"no {key!r}", where=where, do=f"give it: {', '.join(needed)}")
+    return {key: typed(key, value, known[key], where) for key, value in given.items()}
 
 
 def _require_plain(key: str, value, where: str) -> None:

@@ -110,7 +110,7 @@ def test_what_was_found_stands_below_its_original():
 @pytest.mark.parametrize("old, new, words", [
     ('like = "toy"', 'like = "tox"', "unknown study"),
     ("minutes = 2", 'minutes = "2"', "minutes = '2'"),
-    ("minutes = 2\n", "", "no minutes"),
+    ("minutes = 2\n", "", "no 'minutes'"),
     ("value = 1", "worth = 1", "unknown key"),
 ])  # fmt: skip
 def test_a_wrong_queue_is_one_clear_error(old, new, words, toy, tmp_path):
