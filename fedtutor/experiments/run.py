@@ -45,8 +45,8 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
     parameters = parameters_of(recipe, method)
     about = made_by(recipe, method, device, threads)  # now: the code may be edited while it runs
     if checkpoint is not None:
-        kept = isinstance(checkpoint, Checkpoints)
-        checkpoint = checkpoint if kept else Checkpoints(checkpoint, every=120.0)
+        if not isinstance(checkpoint, Checkpoints):
+            checkpoint = Checkpoints(checkpoint, every=120.0)
         checkpoint.code = about["code"]["hash"]
     if torch.device(device).type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
