@@ -15,6 +15,7 @@ import torch
 
 from .. import figures, methods, rounds
 from ..engine.files import load_json
+from ..engine.kinds import is_ours
 from ..errors import FedtutorError, TrainingError, choose
 from ..federation import Federation
 from . import recipes, results, stale
@@ -109,9 +110,8 @@ def refusals(recipe: recipes.Recipe, arena: str, scenario, *, only: Sequence[str
 
 def own_methods(recipe: recipes.Recipe) -> list[str]:
     """Methods that neither the recipe knows nor this package: those of the reader."""
-    package = f"{methods.__name__}."
     return [name for name, cls in methods.METHODS.items()
-            if name not in recipe.methods and not cls.__module__.startswith(package)]  # fmt: skip
+            if name not in recipe.methods and not is_ours(cls)]  # fmt: skip
 
 
 # ------------------------------------------------------------------------------ what is measured
