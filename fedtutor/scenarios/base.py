@@ -98,7 +98,7 @@ class Scenario:
         for name, test in self.tests.items():
             self._require(len(test) > 0, f"test set {name} is empty", "give it images")
             test.check_labels(self.num_classes)
-        shape = list(next(iter(self.tests.values())).x.shape[1:])
+        shape = list(self.shape)
         for images in self._parts():
             self._require(
                 list(images.x.shape[1:]) == shape,
@@ -146,7 +146,7 @@ class Scenario:
 
     def __repr__(self) -> str:
         held = sum(len(client.private) for client in self.clients)
-        shape = " x ".join(str(n) for n in next(iter(self.tests.values())).x.shape[1:])
+        shape = " x ".join(map(str, self.shape))
         return (
             f"Scenario({self.name!r}: {len(self.clients)} clients, {held} private images {shape}, "
             f"{self.num_classes} classes, {len(self.tests)} test sets, "
@@ -162,13 +162,18 @@ class Scenario:
         return [*(client.private for client in self.clients), *self.tests.values(), *public]
 
     @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of every image."""
+        return tuple(next(iter(self.tests.values())).x.shape[1:])
+
+    @property
     def channels(self) -> int:
-        return next(iter(self.tests.values())).x.shape[1]
+        return self.shape[0]
 
     @property
     def image_size(self) -> int:
         """Height and width in pixels."""
-        return next(iter(self.tests.values())).x.shape[2]
+        return self.shape[1]
 
     @cached_property
     def fingerprint(self) -> str:
