@@ -73,8 +73,7 @@ def refusal(recipe: recipes.Recipe, method: str, scenario) -> str:
     """
     settings = replace(recipe.settings, virtual_steps=0)
     try:
-        made = methods.make(method, **recipe.methods.get(method, {}))
-        fed = Federation(_few(scenario), made, settings)
+        fed = Federation(_few(scenario), recipe.make(method), settings)
         with fed.workers():
             fed.begin()
     except Exception as error:
@@ -259,9 +258,8 @@ def _tried(run, method: str, *, threads: int = 1, stop: bool = False) -> Federat
                        local_epochs=1)  # fmt: skip
 
     def federation():
-        made = methods.make(method, **run.recipe.methods.get(method, {}))
         options = {"threads": threads, "artifacts": run.artifacts}
-        return Federation(_few(run.scenario), made, settings, **options)
+        return Federation(_few(run.scenario), run.recipe.make(method), settings, **options)
 
     fed = federation()
     if not stop:

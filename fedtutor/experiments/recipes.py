@@ -30,11 +30,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from .. import scenarios
 from ..engine.files import ROOT, once_per_version, shown
 from ..engine.kinds import is_a, words_of
 from ..errors import SettingError, choose
-from ..methods import METHODS, make, parameters
-from ..scenarios.base import SCENARIOS
+from ..methods import METHODS, Method, make, parameters
+from ..scenarios import SCENARIOS
 from ..settings import FIELDS, Settings
 
 RECIPES = ROOT / "data" / "recipes"
@@ -64,6 +65,14 @@ class Recipe:
         """This recipe with more overrides; those that were given before stay."""
         overrides = {"recompute": self.recompute, **self.overrides, **changes}
         return load(self.name, profile=self.profile, overrides=overrides, scenario=self.scenario)
+
+    def build(self) -> scenarios.Scenario:
+        """Its scenario."""
+        return scenarios.build(self.scenario, **self.scenario_options)
+
+    def make(self, method: str) -> Method:
+        """A method with its parameters; one that it does not name has those of the code."""
+        return make(method, **self.methods.get(method, {}))
 
     def values(self) -> dict:
         """Flat key -> value, in the order scenario, settings, methods."""

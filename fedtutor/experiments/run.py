@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import torch
 
-from .. import methods, rounds, scenarios
+from .. import methods, rounds
 from ..engine.checkpoints import Checkpoints
 from ..engine.counting import Work
 from ..engine.workers import device_of
@@ -35,14 +35,13 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
     if folder is not None:
         require_committed(folder)
     if scenario is None:
-        scenario = scenarios.build(recipe.scenario, **recipe.scenario_options)
+        scenario = recipe.build()
     if scenario.name != recipe.scenario:
         raise SettingError(
             f"the data are {scenario.name!r}, the recipe asks for {recipe.scenario!r}",
             where=f"run of {method}", do="build the recipe's scenario, or load another recipe",
         )  # fmt: skip
     threads = threads or os.cpu_count() or 1
-    parameters = parameters_of(recipe, method)
     about = made_by(recipe, method, device, threads)  # now: the code may be edited while it runs
     if checkpoint is not None:
         if not isinstance(checkpoint, Checkpoints):
@@ -51,7 +50,7 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
     if torch.device(device).type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     fed = Federation(
-        scenario, methods.make(method, **parameters), recipe.settings,
+        scenario, recipe.make(method), recipe.settings,
         seed=seed, device=device, threads=threads, artifacts=artifacts,
     )  # fmt: skip
 
