@@ -182,7 +182,7 @@ def _require_published(table: dict, row: str, column: str, where: str) -> None:
 # --- what is done, and what can be done here
 
 
-def survey(runs: Sequence[Run], folder=results.RESULTS) -> tuple[dict, list[str]]:
+def survey(runs: Sequence[Run], folder) -> tuple[dict, list[str]]:
     """(path -> `Result`, faults in words): what `folder` holds of the runs.
 
     A file that is cut, altered, foreign, of other settings, or a second one of its run is named and
