@@ -33,7 +33,6 @@ class Arena:
     own methods; without it everybody may, whose code does not refuse.
     """
 
-    words: str
     changes: dict[str, dict] = field(default_factory=lambda: {"quick": {}, "paper": {}})
     guests_of: str = ""
 
@@ -42,13 +41,11 @@ FOUR = {"quick": ["small_resnet", "small_cnn", "small_mobile", "small_mixer"],
         "paper": ["resnet10", "resnet12", "efficientnet_b0", "mobilenetv2"]}  # fmt: skip
 VIRTUAL = {"virtual_ipc": 10, "client_epochs": [], "batch_size": 32, "observe": []}
 ARENAS = {
-    "one network": Arena("everybody has the same network, so weights can be averaged"),
-    "four networks": Arena(
-        "every client has another network, as in FCCL",
+    "one network": Arena(),  # everybody has the same, so weights can be averaged
+    "four networks": Arena(  # every client has another, as in FCCL
         {profile: {"models": names} for profile, names in FOUR.items()},
     ),
-    "virtual images": Arena(
-        "everybody trains on distilled images, as in FedLGD",
+    "virtual images": Arena(  # everybody trains on distilled ones, as in FedLGD
         {"quick": {**VIRTUAL, "models": ["small_convnet"], "local_epochs": 5},
          "paper": {**VIRTUAL, "models": ["convnet"], "local_epochs": 20}},
         guests_of="fedlgd",

@@ -143,7 +143,7 @@ def _in_means(look: Callable, asked: Candidates, means: Tensor) -> Tensor:
     return scores
 
 
-def _copy(fed: Federation, targets: list, *, mu: float = 0.02, epochs: int = 10):
+def _copy(fed: Federation, targets: list):
     """A network that answers public images as the messages do; from weights of its own.
 
     `targets`: logits, and similarities or not, batch by batch. Which images are in a batch is
@@ -152,13 +152,13 @@ def _copy(fed: Federation, targets: list, *, mu: float = 0.02, epochs: int = 10)
     public, orders = fed.scenario.normalize(fed.scenario.public.x), fed.public_batches(fed.round_)
     copy = fed.make()
     optimizer = torch.optim.Adam(copy.parameters(), lr=3e-3)
-    for _ in range(epochs):
+    for _ in range(10):
         for k, index in enumerate(orders):
             h = copy.features(public[index])
             z = copy.classifier(h)
             loss = -(targets[0][k].softmax(1) * log_softmax(z, 1)).sum(1).mean()
             if len(targets) > 1:
-                own = losses.without_diagonal(losses.instance_similarity(h, mu=mu))
+                own = losses.without_diagonal(losses.instance_similarity(h, mu=0.02))
                 loss = loss + losses.instance_similarity_loss(own, targets[1][k])
             optimizer.zero_grad()
             loss.backward()

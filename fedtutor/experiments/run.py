@@ -74,10 +74,8 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
     counted = {}
     if played[:1] == [1]:  # nothing was resumed
         counted = {"work": work.as_dict(), "start": {**start.as_dict(), "peak_memory": resident}}
-    measured = result(
-        recipe, method, seed=seed, scenario=scenario, history=history, device=device,
-        threads=threads, about=about, **counted,
-    )  # fmt: skip
+    measured = result(recipe, method, seed=seed, scenario=scenario, history=history, about=about,
+                      device=device, **counted)  # fmt: skip
     if folder is not None:
         save_result(measured, result_path(recipe, method, seed, folder=folder))
     return measured
@@ -98,13 +96,13 @@ def different(names, *, where: str) -> list[str]:
     return list(names)
 
 
-def result(recipe: Recipe, method: str, *, seed: int, scenario, history: dict, device="cpu",
-           threads: int = 1, about: dict | None = None, **counted: dict) -> Result:  # fmt: skip
+def result(recipe: Recipe, method: str, *, seed: int, scenario, history: dict, about: dict,
+           device="cpu", **counted: dict) -> Result:  # fmt: skip
     """The `Result` of a run that has just ended in this process with `history`.
 
-    `about` is what `made_by` said when it began; without it, it is asked now. `counted` joins the
-    totals: "work", what all rounds computed (`counting.Work`); "start", the same before round 1
-    (what an artifact held is not in it), with the process's peak memory before the run.
+    `about` is what `made_by` said when it began. `counted` joins the totals: "work", what all
+    rounds computed (`counting.Work`); "start", the same before round 1 (what an artifact held is
+    not in it), with the process's peak memory before the run.
     """
     sent = {direction: 0 for direction in ("up", "down", "peer")}
     for row in history["bytes"]:
@@ -122,6 +120,6 @@ def result(recipe: Recipe, method: str, *, seed: int, scenario, history: dict, d
         },
         method=method, parameters=parameters_of(recipe, method), settings=asdict(recipe.settings),
         overrides=recipe.overrides, seed=seed,
-        environment=about or made_by(recipe, method, device, threads), history=history,
+        environment=about, history=history,
         headline=reached[-1], best=max(reached, key=lambda row: row["intra"]), totals=totals,
     )  # fmt: skip
