@@ -113,9 +113,10 @@ class Run:
     def federation(self, method: str, seed: int = 0, **changes) -> Federation:
         """Clients, server and networks as the recipe says; `fed.method.start(fed)` is to come."""
         recipe = self._changed(changes)
-        made = methods.make(method, **recipe.methods.get(method, {}))
-        return Federation(self._data(recipe), made, recipe.settings, seed=seed, device=self.device,
-                          threads=self.threads, artifacts=self.artifacts)  # fmt: skip
+        return Federation(
+            self._data(recipe), recipe.make(method), recipe.settings,
+            seed=seed, device=self.device, threads=self.threads, artifacts=self.artifacts,
+        )  # fmt: skip
 
     def _changed(self, changes: dict) -> recipes.Recipe:
         return self.recipe.change(changes) if changes else self.recipe
@@ -125,7 +126,7 @@ class Run:
         asked = recipe.scenario, recipe.scenario_options
         if asked == (self.recipe.scenario, self.recipe.scenario_options):
             return self.scenario
-        return scenarios.build(recipe.scenario, **recipe.scenario_options)
+        return recipe.build()
 
     def _train(self, recipe, method: str, seed: int, **options) -> Result:
         return train(
@@ -173,7 +174,7 @@ def start(names: dict, *, recipe: str) -> Run:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     run = Run(
         recipe=loaded,
-        scenario=scenarios.build(loaded.scenario, **loaded.scenario_options),
+        scenario=loaded.build(),
         seeds=_seeds(given["seeds"]),
         methods=different(given["methods"], where="parameters cell"),
         device=device_of(given["device"]),
