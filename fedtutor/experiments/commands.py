@@ -97,12 +97,10 @@ def rehearse_all(options) -> int:
 
 def work_queue(options) -> int:
     """List, run or pack; the status is 1 where a run failed. Nothing is downloaded unasked."""
-    before = os.environ.get("FEDTUTOR_OFFLINE", "")
-    os.environ["FEDTUTOR_OFFLINE"] = "" if options.download else "1"  # child processes see it, too
-    try:
+    from ..datasets import sources
+
+    with sources.offline(not options.download):
         return _work_queue(options)
-    finally:
-        os.environ["FEDTUTOR_OFFLINE"] = before
 
 
 def _work_queue(options) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from ..errors import choose
-from . import result
+from . import results as kept
 
 KEYS = ["recipe", "profile", "scenario", "method", "changes", "seed"]  # no two runs share them
 
@@ -19,7 +19,7 @@ class Results(pd.DataFrame):
     """
 
     _metadata = ("folder",)
-    folder: Path = result.RESULTS
+    folder: Path = kept.RESULTS
 
     @property
     def _constructor(self):
@@ -34,7 +34,7 @@ class Results(pd.DataFrame):
         """
         parts = []
         for run in self.index:
-            found = result.load_result(self.folder / f"{run}.json").history
+            found = kept.load_result(self.folder / f"{run}.json").history
             for at in found["accuracy"]:
                 rows = zip(found["clients"], found["domains"], at["matrix"], strict=True)
                 parts += [
@@ -46,7 +46,7 @@ class Results(pd.DataFrame):
                                             "test", "accuracy"])  # fmt: skip
 
 
-def results(folder=result.RESULTS, **chosen: str | Sequence[str]) -> Results:
+def results(folder=kept.RESULTS, **chosen: str | Sequence[str]) -> Results:
     """Every run that a folder holds, one per row, sorted; files that cannot be read are left out.
 
     `chosen` keeps rows by their text columns: `results(recipe="fccl", method=["fccl", "fedmd"])`;
@@ -62,8 +62,8 @@ def results(folder=result.RESULTS, **chosen: str | Sequence[str]) -> Results:
     differed from the commit), code (its hash). The index is the place of a run below the folder.
     """
     folder, rows = Path(folder), {}
-    for path, found in result.load_all(folder).items():
-        if isinstance(found, result.Result):
+    for path, found in kept.load_all(folder).items():
+        if isinstance(found, kept.Result):
             rows[path.relative_to(folder).with_suffix("").as_posix()] = _row(found)
     frame = Results(pd.DataFrame.from_dict(rows, orient="index"))
     frame.index.name, frame.folder = "run", folder
@@ -78,10 +78,10 @@ def results(folder=result.RESULTS, **chosen: str | Sequence[str]) -> Results:
     return frame
 
 
-def _row(found: result.Result) -> dict:
+def _row(found: kept.Result) -> dict:
     sent, work = found.totals["bytes"], found.totals.get("work", {})
     git = found.environment.get("git") or {}
-    touching = result.touching(found.method, found.overrides)
+    touching = kept.touching(found.method, found.overrides)
     return {
         "recipe": found.recipe, "profile": found.profile, "scenario": found.scenario["name"],
         "method": found.method, "changes": json.dumps(touching, sort_keys=True) * bool(touching),

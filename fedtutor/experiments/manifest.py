@@ -105,8 +105,8 @@ class Run:
 # --- the manifest
 
 
-def load(path: Path = MANIFEST) -> list[Run]:
-    """All runs of a manifest, in its order. A run that two tables share is there twice.
+def load(path: Path = MANIFEST, *, paper: str = "") -> list[Run]:
+    """All runs of a manifest, or of one paper in it, in its order. What two tables share is twice.
 
     Raises `SettingError` for whatever is unknown, missing or of the wrong type.
     """

@@ -202,7 +202,7 @@ def test_an_accuracy_is_read_from_the_matrix(result, domain, options, expected):
     ([71.0], ONE),
 ])  # fmt: skip
 def test_the_verdict_on_a_number_is_the_rule_of_all_claims(values, said):
-    assert tables.beside(values, 70.0) == said
+    assert tables.compared(values, 70.0) == said
 
 
 def test_names_of_rows_and_columns():
