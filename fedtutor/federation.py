@@ -3,7 +3,9 @@
 `rounds.py` plays the rounds on it; the hooks of a method (`methods/base.py`) receive it as `fed`.
 """
 
+import copy
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import cycle
 
 import torch
@@ -41,6 +43,7 @@ class Federation:
         self.channel = Channel(record=settings.record, seed=seed)
         self.pool = Workers(threads, self.device, settings.precision)
         self.played: int | None = None  # rounds that `run` has ended; None: it has not begun
+        self._common = cache(self._drawn)  # the common start is drawn once, and copied
         self.make = self._maker(None, settings.models[0])
         self.set_up()
 
@@ -65,11 +68,6 @@ class Federation:
         """What comes before round 1: virtual images, where the settings ask; the method's start."""
         distillation.prepare(self)
         self.method.start(self)
-
-    @property
-    def between_rounds(self) -> bool:
-        """Whether it stands where `run` ended a round: nothing is half done, or done by hand."""
-        return self.played == self.round_ == len(self.history["loss"])
 
     def workers(self):
         """A block in which `each` plays several clients at once, `threads` of them."""
@@ -142,10 +140,14 @@ class Federation:
     def _maker(self, client: Client | None, name: str) -> Callable:
         def make(network: str = name, *, num_classes: int | None = None, role: str = "model"):
             owner = SERVER if client is None or self.settings.common_init else client.id
-            return models.build(
-                network, num_classes=num_classes or self.scenario.num_classes,
-                in_channels=self.scenario.channels, image_size=self.scenario.image_size,
-                generator=generator(self.seed, owner, "init", network, role),
-            ).to(self.device)  # fmt: skip
+            drawn = (network, num_classes or self.scenario.num_classes, role, owner)
+            return self._drawn(*drawn) if owner != SERVER else copy.deepcopy(self._common(*drawn))
 
         return make
+
+    def _drawn(self, network: str, num_classes: int, role: str, owner: str) -> models.Network:
+        return models.build(
+            network, num_classes=num_classes,
+            in_channels=self.scenario.channels, image_size=self.scenario.image_size,
+            generator=generator(self.seed, owner, "init", network, role),
+        ).to(self.device)  # fmt: skip

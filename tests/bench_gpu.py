@@ -16,7 +16,7 @@ from collections.abc import Callable
 import torch
 
 from fedtutor import rounds
-from fedtutor.engine.optimizers import Adam
+from fedtutor.engine.optimizers import new_optimizer
 from fedtutor.losses import cross_entropy
 from fedtutor.methods.fedavg import average
 
@@ -66,11 +66,8 @@ class Step:
     """One training step on tensors that keep their place: weights, optimizer's memory, a batch."""
 
     def __init__(self, network, settings, shape, device):
-        self.network, self.settings = network.train(), settings
-        self.weights = [p for p in network.parameters() if p.requires_grad]
-        kinds = 2 if settings.optimizer == "adam" else int(settings.momentum > 0)
-        self.kept = [[torch.zeros_like(p) for p in self.weights] for _ in range(kinds)]
-        self.count = torch.zeros((), device=device)
+        self.network = network.train()
+        self.optimizer = new_optimizer(network, settings)
         self.x = torch.empty((settings.batch_size + 1, *shape), device=device)
         self.y = torch.empty(settings.batch_size + 1, dtype=torch.int64, device=device)
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
@@ -78,9 +75,9 @@ class Step:
     def begin(self, state: dict) -> None:
         """Weights of a client, an optimizer without memory."""
         self.network.load_state_dict(state)
-        for part in self.kept:
-            torch._foreach_zero_(part)
-        self.count.zero_()
+        for kept in self.optimizer.kept.values():
+            for value in kept:
+                value.zero_()  # as if no step had been made
 
     def __call__(self, x, y) -> None:
         self.x[: len(y)].copy_(x)
@@ -107,38 +104,16 @@ class Step:
             self.move(size)
 
     def move(self, size: int) -> None:
-        s = self.settings
+        weights = [p for p in self.optimizer.parameters if p.requires_grad]
         loss = cross_entropy(self.network(self.x[:size]), self.y[:size])
-        grads = list(torch.autograd.grad(loss, self.weights))
-        with torch.no_grad():
-            if s.weight_decay:
-                grads = torch._foreach_add(grads, self.weights, alpha=s.weight_decay)
-            (self._adam if s.optimizer == "adam" else self._sgd)(grads)
-
-    def _sgd(self, grads) -> None:
-        if self.kept:  # from zero: the first step makes it the gradient itself
-            torch._foreach_mul_(self.kept[0], self.settings.momentum)
-            torch._foreach_add_(self.kept[0], grads)
-            grads = self.kept[0]
-        torch._foreach_add_(self.weights, grads, alpha=-self.settings.lr)
-
-    def _adam(self, grads) -> None:
-        """A graph repeats its numbers, so that the count of steps has to be a tensor."""
-        (mean, square), (beta1, beta2) = self.kept, Adam.betas
-        self.count += 1
-        torch._foreach_lerp_(mean, grads, 1 - beta1)
-        torch._foreach_mul_(square, beta2)
-        torch._foreach_addcmul_(square, grads, grads, value=1 - beta2)
-        root = torch._foreach_sqrt(square)
-        torch._foreach_div_(root, (1 - beta2**self.count).sqrt())
-        torch._foreach_add_(root, Adam.eps)
-        step = torch._foreach_div(mean, root)
-        torch._foreach_mul_(step, -self.settings.lr / (1 - beta1**self.count))
-        torch._foreach_add_(self.weights, step)
+        for p, grad in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+            p.grad = grad
+        self.optimizer.step()
+        self.optimizer.zero_grad()
 
 
 def captured(work, device: str, threads: int, seed: int = 0) -> Callable:
-    """One round of FedAvg with the same batches and, for SGD, the bits of ours; one thread."""
+    """One round of FedAvg with the same batches and, on the CPU, the bits of ours; one thread."""
     fed = work.federation(device=device, seed=seed)
     fed.method.start(fed)
     data = fed.scenario.clients[0].private.x

@@ -2,16 +2,19 @@
 
     python tests/bench_rounds.py                               # a table; not a test
     python tests/bench_rounds.py --workload lenet --repeats 5 --json out.json
-    python tests/bench_rounds.py --device cpu --json data/speed.json
-    python tests/bench_rounds.py --device cuda --threads 1 4 --json data/speed-gpu.json
-    python tests/bench_rounds.py --readme                      # both files into README.md
+    python tests/bench_rounds.py --device cpu --json data/speed/rounds.json
+    python tests/bench_rounds.py --device cuda --threads 1 4 --json data/speed/rounds-gpu.json
+    python tests/bench_page.py                                 # both into data/speed/README.md
 
 Contestants take turns in one process, in another order each time; the table has medians.
 
 - naive: a copy of the network, an optimizer and a DataLoader per client, each image decoded and
   normalized when its turn comes (as torchvision's data sets do), state dicts averaged.
-- tensors: the same with a DataLoader over images that were normalized beforehand.
-- floor: no federation. One network, batches that are ready, forward, backward, optimizer step.
+- usual: the same with a DataLoader over images that were normalized beforehand, in PyTorch's
+  usual layout, as research code is written; only where another layout is faster.
+- tensors: the same in the fastest layout for the network, its weights included. `naive`, and what
+  follows, have that layout, too.
+- floor: no federation. One network, batches that are ready, forward, backward, fused step.
 - passes: the floor without the optimizer's step.
 - apart: the floor with a network and an optimizer for each client.
 - ours: `rounds.play_round` of FedAvg.
@@ -34,6 +37,7 @@ from dataclasses import dataclass
 from inspect import isgeneratorfunction
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import bench_gpu
@@ -46,18 +50,14 @@ from fedtutor import methods, models, rounds, scenarios
 from fedtutor.datasets import bundled
 from fedtutor.engine import optimizers
 from fedtutor.engine.batches import cut
-from fedtutor.engine.files import ROOT, load_json, save_json, write_atomically
+from fedtutor.engine.files import save_json
 from fedtutor.experiments.environment import environment
 from fedtutor.federation import Federation
 from fedtutor.losses import cross_entropy
-from fedtutor.report.tables import with_part
 from fedtutor.scenarios import common
 from fedtutor.scenarios.base import ClientData, Scenario
 from fedtutor.settings import Settings
 
-SPEED = ROOT / "data" / "speed.json", ROOT / "data" / "speed-gpu.json"
-FAULTS = ROOT / "data" / "faults.json"
-BEGIN = "<!-- made by: python tests/bench_rounds.py --readme -->"
 WARM = 1  # rounds before the clock starts
 
 
@@ -138,10 +138,14 @@ class Decoded(Dataset):
         return self.change(image), self.labels[index]
 
 
-def naive(work: Workload, device, threads: int, *, tensors: bool = False, workers: int = 0):
+def naive(work: Workload, device, threads: int, *, tensors: bool = False, usual: bool = False,
+          workers: int = 0):  # fmt: skip
     fed = work.federation(device=device)
     scenario, settings = fed.scenario, fed.settings
     server = _network(fed)
+    if usual:
+        server = fed.make()
+        server.channels_last = False
     held = [TensorDataset(scenario.normalize(c.data.x).cpu(), c.data.y.cpu()) if tensors
             else Decoded(c.data, scenario) for c in fed.clients]  # fmt: skip
 
@@ -150,7 +154,7 @@ def naive(work: Workload, device, threads: int, *, tensors: bool = False, worker
         for data in held:
             local = copy.deepcopy(server)
             local.train()
-            optimizer = _optimizer(local, settings)
+            optimizer = _usual(local, settings)
             loader = DataLoader(data, batch_size=settings.batch_size, shuffle=True,
                                 num_workers=workers)  # fmt: skip
             losses = []
@@ -177,7 +181,7 @@ def floor(work: Workload, device, threads: int, *, step: bool = True, apart: boo
     fed = work.federation(device=device)
     s = fed.settings
     networks = [_network(fed).train() for _ in (fed.clients if apart else [None])]
-    steppers = [_optimizer(network, s) for network in networks]
+    steppers = [_fastest(network, s) for network in networks]
     ready = [(k if apart else 0, fed.scenario.normalize(c.data.x[index]), c.data.y[index])
              for k, c in enumerate(fed.clients) for _ in range(s.local_epochs)
              for index in cut(torch.arange(len(c.data), device=device), s.batch_size)]  # fmt: skip
@@ -194,10 +198,18 @@ def floor(work: Workload, device, threads: int, *, step: bool = True, apart: boo
 
 
 def _network(fed: Federation) -> models.Network:
-    return fed.make()
+    """In the layout that is fastest for it, the weights included."""
+    network = fed.make()
+    return network.to(memory_format=torch.channels_last) if network.channels_last else network
 
 
-def _optimizer(network, settings: Settings) -> torch.optim.Optimizer:
+def _fastest(network, settings: Settings) -> optimizers.Optimizer:
+    """The fused step of PyTorch's own kernels, without what `torch.optim` looks at beside it."""
+    client = SimpleNamespace(parameters=network.parameters)
+    return optimizers.new_optimizer(client, settings)
+
+
+def _usual(network, settings: Settings) -> torch.optim.Optimizer:
     if settings.optimizer == "adam":
         return torch.optim.Adam(network.parameters(), lr=settings.lr)
     return torch.optim.SGD(network.parameters(), lr=settings.lr, momentum=settings.momentum)
@@ -220,6 +232,7 @@ def _with_threads(play: Callable, threads: int) -> Callable:
 
 CONTESTANTS = {
     "naive": naive,
+    "usual": lambda *given: naive(*given, tensors=True, usual=True),
     "tensors": lambda *given: naive(*given, tensors=True),
     "ours": ours,
     "floor": floor,
@@ -420,7 +433,7 @@ def record(options) -> dict:
         for device in options.device if key in MAIN else ():
             for threads in options.threads:
                 repeats = options.repeats or {"convnet": 3}.get(key, 15)
-                names = [n for n in CONTESTANTS if (key in SMALL or n != "apart")
+                names = [n for n in CONTESTANTS if (key in SMALL or n not in ("apart", "usual"))
                          and (device == "cuda" or n not in GPU_ONLY)]  # fmt: skip
                 times = measure(WORKLOADS[key], device=device, threads=threads, repeats=repeats,
                                 names=names)  # fmt: skip
@@ -474,7 +487,7 @@ def fastest(row: dict, name: str) -> str:
 def ratios(row: dict, clock: str = "wall") -> dict[str, float]:
     """How often our time goes into that of research code, and the floor's into ours."""
     found = {f"{name} / ours": ratio(row, fastest(row, name), "ours", clock)
-             for name in ("naive", "tensors") if name in row["times"]}  # fmt: skip
+             for name in ("naive", "usual", "tensors") if name in row["times"]}  # fmt: skip
     return {**found, "ours / floor": ratio(row, "ours", fastest(row, "floor"), clock)}
 
 
@@ -486,98 +499,6 @@ def words(row: dict) -> str:
     return ", ".join(times + said)
 
 
-# --- README
-
-
-def speed_part(found: dict) -> str:
-    """Markdown: a line per workload, device and threads; then what does not fit into the table.
-
-    `found` is what `record` returned.
-    """
-    lines = ["| a round of | threads | naive | tensors | floor | ours | naive / ours | "
-             "tensors / ours | ours / floor |", "| --- " * 9 + "|"]  # fmt: skip
-    for row in found["rows"]:
-        if row["workload"] in MAIN:
-            times = [f"{1000 * statistics.median(row['times'][fastest(row, n)]['wall']):.0f} ms"
-                     for n in ("naive", "tensors", "floor", "ours")]  # fmt: skip
-            where = f"{row['threads']}" if row["device"] == "cpu" else f"{row['threads']}, GPU"
-            cells = [row["title"], where, *times, *(f"{r:.2f}" for r in ratios(row).values())]
-            lines.append(f"| {' | '.join(cells)} |")
-    if (each := per_image(found)) is not None:
-        words = "In processor time, with 4,000 images dealt evenly, an image costs with 100 clients"
-        lines += ["", f"{words} {each:.2f} times what it costs with 10 (one thread)."]
-    lines += profile_part([row for row in found["rows"] if "parts" in row])
-    for row in [row for row in found["rows"] if row["device"] == "cuda"]:
-        gains = [f"{name} {ratio(row, 'ours', name):.2f}" for name in GPU_ONLY
-                 if name in row["times"]]  # fmt: skip
-        if gains:
-            lines += ["", f"{row['title']}, GPU, {row['threads']} threads: times faster than ours, "
-                          f"of two ideas that are not built in: {', '.join(gains)}."]  # fmt: skip
-    for one in found["at_once"]:
-        if one["runs"] > 1:
-            alone = next(o for o in found["at_once"] if o["workload"] == one["workload"])
-            gain = one["rounds_per_second"] / alone["rounds_per_second"]
-            title = WORKLOADS[one["workload"]].title
-            lines += ["", f"{title}: {one['runs']} runs at once on the GPU play {gain:.1f} times "
-                          "as many rounds in a second as one."]  # fmt: skip
-    about = found["machine"]
-    chips = ", ".join(filter(None, [f"{about['cpu']}, {about['cores']} cores", about["gpu"]]))
-    lines += ["", f"Medians of rounds that took turns in one process; {chips}, Python "
-                  f"{about['python']}, PyTorch {about['torch']}, {about['platform']}, load "
-                  f"{about['load']:.1f} when it began."]  # fmt: skip
-    return "\n".join(lines)
-
-
-def killed_part(killed: dict) -> str:
-    """What `record` in faults.py returned, in a sentence."""
-    places = ", ".join(f"{count} in {place}" for place, count in sorted(killed["places"].items()))
-    return (f"Killed {killed['kills']} times at seeded moments ({places}), resumed "
-            f"{killed['resumed']} times, results with other bits: "
-            f"{killed['differences']}.")  # fmt: skip
-
-
-def profile_part(rows: Sequence[dict]) -> list[str]:
-    """Where the milliseconds of a round go, ours and the floor's, and what own networks cost."""
-    if not rows:
-        return []
-    names = [*dict.fromkeys(name for name, _, _ in PARTS), "rest"]
-    lines = ["", "Where a round's milliseconds go (one thread, rounds of their own):", "",
-             f"| a round of | {' | '.join(names)} |",
-             "| --- " * (len(names) + 1) + "|"]  # fmt: skip
-    short = {row["workload"]: ", ".join(row["title"].split(", ")[:2]) for row in rows}
-    for row in rows:
-        for who in ("floor", "ours", "nobody trains"):
-            spent = row["parts"][who]
-            cells = [f"{1000 * spent[n]:.1f}" if n in spent else "" for n in names]
-            lines.append(f"| {short[row['workload']]}: {who} | {' | '.join(cells)} |")
-    told = "; ".join(f"{short[r['workload']]}: {ratio(r, 'apart', 'floor'):.2f}" for r in rows)
-    return [*lines, "", "With a network and an optimizer for each client the floor takes so many "
-                        f"times its time: {told}."]  # fmt: skip
-
-
-def per_image(found: dict) -> float | None:
-    """Processor time of an image with 100 equal clients by that with 10; None if not measured."""
-    if "even" not in found:
-        return None
-    pairs = zip(found["even"]["even100"], found["even"]["even10"], strict=True)
-    return statistics.median(hundred / ten for hundred, ten in pairs)
-
-
-def with_measured(text: str) -> str:
-    """README.md's `text` with what the files say that are there."""
-    found = [speed_part(load_json(path)) for path in SPEED if path.exists()]
-    return with_part(text, "\n\n".join([*found, killed_part(load_json(FAULTS))]), begin=BEGIN)
-
-
-def update_readme(path: Path = ROOT / "README.md") -> bool:
-    """Make that part of README.md anew; return whether it changed."""
-    text = path.read_text(encoding="utf-8")
-    new = with_measured(text)
-    if new != text:
-        write_atomically(path, lambda name: Path(name).write_text(new, encoding="utf-8"))
-    return new != text
-
-
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--workload", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
@@ -586,11 +507,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--device", nargs="+", choices=("cpu", "cuda"), default=here)
     parser.add_argument("--repeats", type=int, help="default 15, ConvNet 3")
     parser.add_argument("--json", type=Path, help="write what was measured there")
-    parser.add_argument("--readme", action="store_true", help="data/*.json into README.md")
     options = parser.parse_args(arguments)
-    if options.readme:
-        print("README.md: " + ("new" if update_readme() else "as it was"))
-        return 0
     found = record(options)
     if options.json:
         save_json(options.json, found)

@@ -65,6 +65,7 @@ def trained(name: str) -> Iterable[tuple[str, str]]:
     for layout, memory_format in LAYOUTS.items():
         for kind, made in OPTIMIZERS.items():
             network = copy.deepcopy(fresh).to(memory_format=memory_format)
+            network.channels_last = layout == "channels last"
             models.use_generator(network, torch.Generator().manual_seed(1))
             x, optimizer = (
                 images.contiguous(memory_format=memory_format),

@@ -117,7 +117,7 @@ def once_per_version(read: Callable) -> Callable:
     """`read(path)`, done again only where the file has changed. All callers share what it returns:
     nobody may write into it."""
 
-    @lru_cache(maxsize=256)
+    @lru_cache(maxsize=4096)  # results lie in as many files as there are runs
     def kept(path: Path, version: tuple):
         return read(path)
 

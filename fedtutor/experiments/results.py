@@ -116,7 +116,7 @@ def load_all(folder=RESULTS) -> dict[Path, Result | StorageError]:
     return found
 
 
-def fold(folder=RESULTS) -> tuple[int, list[str]]:
+def fold(folder) -> tuple[int, list[str]]:
     """Fold every run's own file into the lines of its scenario (`stored.py`).
 
     Returns how many, and which files stay as they are and why: what cannot be read, and what is

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..errors import FedtutorError, ModelError, choose, strict, whole
-from .layers import RandomLayer, initialize, refuse_foreign_chance
+from .layers import RandomLayer, channels_last, initialize, refuse_foreign_chance
 
 
 @strict(ModelError)
@@ -28,6 +28,7 @@ class Architecture:
     source: str  # paper and section
     smallest: int  # image size in pixels
     multiple: int = 1  # the image size must be a multiple of this
+    channels_last: bool = False  # whether a CPU is faster with this layout of the images
 
     def __post_init__(self):
         where = "Architecture"
@@ -57,11 +58,14 @@ watchers: list[Callable] = []  # each is called with (network, x) for every batc
 class Network(nn.Module):
     """features and classifier, for images of one shape; `feature_size` is d.
 
-    `draws` says whether it needs random numbers in training, for dropout.
+    `draws` says whether it needs random numbers in training, for dropout. `channels_last` is that
+    of its `Architecture`; weights have PyTorch's usual layout always.
     """
 
-    def __init__(self, body: nn.Module, image_shape: tuple, feature_size: int, num_classes: int):
+    def __init__(self, body: nn.Module, image_shape: tuple, feature_size: int, num_classes: int,
+                 *, channels_last: bool = False):  # fmt: skip
         super().__init__()
+        self.channels_last = channels_last
         self.image_shape, self.feature_size = image_shape, feature_size
         self.body = body
         self.classifier = nn.Linear(feature_size, num_classes)
@@ -77,7 +81,7 @@ class Network(nn.Module):
             )
         for watch in watchers:
             watch(self, x)
-        return self.body(x)
+        return self.body(channels_last(x) if self.channels_last and x.is_cpu else x)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.classifier(self.features(x))
@@ -133,7 +137,8 @@ def build(network: str | Architecture, *, num_classes: int, in_channels: int = 3
     shape = (in_channels, image_size, image_size)
     with torch.device("meta"):  # shapes without numbers: nothing is computed, nothing is drawn
         body, feature_size = _body(network, shape, where)
-        model = Network(body, shape, feature_size, num_classes)
+        model = Network(body, shape, feature_size, num_classes,
+                        channels_last=network.channels_last)  # fmt: skip
     model.to_empty(device=generator.device).train()
     initialize(model, generator=generator)
     return model

@@ -167,11 +167,21 @@ class Unused(nn.Module):
         return x
 
 
+def channels_last(x: Tensor) -> Tensor:
+    """The same images with the channels of a pixel side by side in memory."""
+    if x.shape[1] == 1:  # said by the strides, or PyTorch takes it for the usual layout
+        return x.reshape(len(x), *x.shape[2:], 1).permute(0, 3, 1, 2)
+    return x.contiguous(memory_format=torch.channels_last)
+
+
 class GlobalAverage(nn.Module):
     """Mean over all positions: [batch, channels, height, width] to [batch, channels]."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return x.mean((2, 3))
+        if x.is_contiguous():
+            return x.mean((2, 3))
+        # Channels last: so its gradient has that layout, too, and the ReLU before it need not mix
+        return x.permute(0, 2, 3, 1).flatten(1, 2).mean(1)
 
 
 # ---------------------------------------------------------------- convolutions
@@ -250,7 +260,7 @@ class Patches(nn.Module):
         self.project = nn.Conv2d(in_channels, width, patch, patch)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.project(x).flatten(2).transpose(1, 2)
+        return self.project(x).permute(0, 2, 3, 1).flatten(1, 2)
 
 
 class MixerLayer(nn.Module):

@@ -272,21 +272,25 @@ def efficientnet_b0(drop_connect: float = 0.2) -> Architecture:
     so every block runs at rate 0: `efficientnet_b0(drop_connect=0)` is what it trained.
     """
     features = partial(efficientnet_features, drop_connect=drop_connect)
-    return Architecture(features, "FCCL Sec. 4; FCCL+ Table VI", 16)
+    return Architecture(features, "FCCL Sec. 4; FCCL+ Table VI", 16, channels_last=True)
 
 
-def _resnet(source: str, *blocks: int, **options) -> Architecture:
-    return Architecture(partial(resnet, blocks=blocks, **options), source, 16)
+def _resnet(source: str, *blocks: int, norm=nn.BatchNorm2d, **options) -> Architecture:
+    """Channels last, except with group norm: that goes from channel to channel."""
+    features = partial(resnet, blocks=blocks, norm=norm, **options)
+    return Architecture(features, source, 16, channels_last=norm is nn.BatchNorm2d)
 
+
+FAST = {"channels_last": True}  # as tests/bench_layouts.py measured
 
 OURS.update({
-    "small_cnn": Architecture(small_cnn, "ours, quick profile", 16),
-    "small_resnet": Architecture(small_resnet, "ours, quick profile", 16),
+    "small_cnn": Architecture(small_cnn, "ours, quick profile", 16, **FAST),
+    "small_resnet": Architecture(small_resnet, "ours, quick profile", 16, **FAST),
     "small_resnet_in": Architecture(
         partial(small_resnet, norm=instance_norm), "ours, small_resnet with resnet18_gn's norm", 16
     ),
-    "small_mobile": Architecture(small_mobile, "ours, quick profile", 16),
-    "small_mixer": Architecture(small_mixer, "ours, quick profile", 8, multiple=4),
+    "small_mobile": Architecture(small_mobile, "ours, quick profile", 16, **FAST),
+    "small_mixer": Architecture(small_mixer, "ours, quick profile", 8, multiple=4, **FAST),
     "plain_cnn": Architecture(plain_cnn, "ours, notebook 06", 4),
     "resnet10": _resnet("FCCL Sec. 4; FCCL+ Table VI", 1, 1, 1, 1),
     "resnet12": _resnet("FCCL+ Tables VI and XV", 2, 1, 1, 1),
@@ -294,16 +298,16 @@ OURS.update({
     "resnet34": _resnet("FCCL+ Table VI", 3, 4, 6, 3),
     "resnet50": _resnet("FedCSD Sec. V-A", 3, 4, 6, 3, block=bottleneck, widen=4),
     "resnet18_gn": _resnet("FedLGD code (not its Table 8)", 2, 2, 2, 2, norm=instance_norm),
-    "mobilenetv2": Architecture(mobilenetv2, "FCCL Sec. 4; FCCL+ Table VI", 16),
+    "mobilenetv2": Architecture(mobilenetv2, "FCCL Sec. 4; FCCL+ Table VI", 16, **FAST),
     "efficientnet_b0": efficientnet_b0(),
-    "googlenet": Architecture(googlenet, "FCCL Sec. 4; FCCL+ Table VI", 16),
-    "lenet5": Architecture(lenet5, "RepShare Sec. 4, MNIST", 8),
-    "resnet9": Architecture(resnet9, "RepShare Sec. 4, Fashion-MNIST", 16),
-    "resnet18_repshare": Architecture(resnet18_repshare, "RepShare Sec. 4, CIFAR-10", 16),
+    "googlenet": Architecture(googlenet, "FCCL Sec. 4; FCCL+ Table VI", 16, **FAST),
+    "lenet5": Architecture(lenet5, "RepShare Sec. 4, MNIST", 8, **FAST),
+    "resnet9": Architecture(resnet9, "RepShare Sec. 4, Fashion-MNIST", 16, **FAST),
+    "resnet18_repshare": Architecture(resnet18_repshare, "RepShare Sec. 4, CIFAR-10", 16, **FAST),
     "convnet": convnet(),
     "small_convnet": Architecture(convnet(width=16).features, "ours, quick profile of FedLGD", 8),
-    "simple_cnn": Architecture(simple_cnn, "MOON code; FedCSD Sec. V-A, FEMNIST", 16),
-    "simple_cnn_moon": Architecture(simple_cnn_moon, "MOON code, with projection head", 16),
+    "simple_cnn": Architecture(simple_cnn, "MOON code; FedCSD Sec. V-A, FEMNIST", 16, **FAST),
+    "simple_cnn_moon": Architecture(simple_cnn_moon, "MOON code, with projection head", 16, **FAST),
     "alexnet_bn": Architecture(alexnet_bn, "FedCSD Sec. V-A; FedBN code, 256x256", 63),
 })  # fmt: skip
 MODELS.update(OURS)

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from ..engine.files import ROOT
+from ..experiments.results import RESULTS
 
 
 def register(jobs) -> None:
     """Enter report into the command line."""
     job = jobs.add_parser("report", help="the papers' tables and claims beside what was measured")
-    job.add_argument("--results", type=Path, default=ROOT / "data" / "results",
+    job.add_argument("--results", type=Path, default=RESULTS,
                      help="where results lie; default data/results")  # fmt: skip
     job.add_argument("--readme", action="store_true", help="write the table into README.md")
     job.add_argument("--all", action="store_true",

@@ -14,7 +14,7 @@ from PIL import Image
 from support import trees
 
 from fedtutor.datasets import arrays as formats
-from fedtutor.datasets import cache, folders, sources
+from fedtutor.datasets import folders, sources
 from fedtutor.datasets.catalog import CORRUPTIONS, SETS
 from fedtutor.datasets.sources import open_set
 from fedtutor.errors import DataError, SettingError
@@ -280,7 +280,7 @@ def test_a_download_arrives_where_it_is_read(tmp_path, monkeypatch):
         Path(root).mkdir(parents=True, exist_ok=True)
         shutil.copy(tmp_path / "server" / name, root)
 
-    monkeypatch.setattr(cache, "download_url", download)
+    monkeypatch.setattr("torchvision.datasets.utils.download_url", download)
     for _ in range(2):
         assert len(open_set("mnist", "test")) == 20
     assert [name for name, _ in asked] == ["t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"]

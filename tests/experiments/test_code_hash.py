@@ -69,7 +69,7 @@ def test_a_class_concerns_those_that_extend_it_and_its_helpers_count():
     ("engine.batches", "if parts and len(last) == 1", "if parts and len(last) <= 2"),
     ("clients", "self.steps", "self.stepped"),
     ("channel", "def size(", "def size(_more, "),
-    ("engine.optimizers", "_mul_(square, beta2)", "_mul_(square, beta1)"),
+    ("engine.optimizers", "_foreach_add_(steps, 1)", "_foreach_add_(steps, 2)"),
     ("randomness", ">> 1", ">> 2"),
     ("measures", "def accuracy(", "def accuracy(_more, "),
     ("models.base", "to_empty(device=generator.device).train()", "to_empty().train()"),

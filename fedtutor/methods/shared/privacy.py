@@ -83,6 +83,8 @@ def private_loss(network: torch.nn.Module, x: Tensor, y: Tensor, *, clip: float,
             where="privacy.private_loss",
             do="take one with group or instance norm, such as small_convnet",
         ) from None
+    layout = getattr(network, "channels_last", False)
+    network.channels_last = False  # opacus cuts patches wrongly out of any other layout
     try:
         x = x.detach().requires_grad_()  # opacus warns where no input asks for a gradient
         loss = torch.nn.functional.cross_entropy(wrapped(x), y, reduction="sum")
@@ -94,6 +96,7 @@ def private_loss(network: torch.nn.Module, x: Tensor, y: Tensor, *, clip: float,
         total = [torch.einsum("n,n...->...", factor, g) for g in each]
     finally:
         wrapped.to_standard_module()
+        network.channels_last = layout
         network.zero_grad()
     surrogate = x.new_zeros(())
     for p, g in zip(weights, total, strict=True):
