@@ -386,16 +386,12 @@ def test_a_changed_byte_is_noticed(data):
         open_set("mnist", "train").take(torch.tensor([0]), size=28)
 
 
-class Trap:
-    def __reduce__(self):
-        return (pytest.fail, ("the pickle was loaded",))
-
-
 def test_pickled_arrays_are_refused(data):
-    trees.npz(data, "mnist", "train", np.array([Trap()] * 20, dtype=object), trees.ten())
+    trees.npz(data, "mnist", "train", np.array([trees.Trap()] * 20, dtype=object), trees.ten())
     with pytest.raises(DataError, match="pickled objects, which are never loaded"):
         open_set("mnist", "train").take(size=28)
-    trees.npz(data, "mnist", "train", trees.pixels(20, 28, 28), np.array([Trap()], dtype=object))
+    traps = np.array([trees.Trap()], dtype=object)
+    trees.npz(data, "mnist", "train", trees.pixels(20, 28, 28), traps)
     with pytest.raises(DataError, match="pickled objects"):
         open_set("mnist", "train")
 
@@ -405,7 +401,7 @@ def test_a_cifar_file_that_wants_more_than_arrays_is_refused(data):
 
     folder = data / "cifar-100-python"
     folder.mkdir()
-    for content in ({"data": Trap(), "fine_labels": [0]}, Trap()):
+    for content in ({"data": trees.Trap(), "fine_labels": [0]}, trees.Trap()):
         (folder / "test").write_bytes(pickle.dumps(content))
         with pytest.raises(DataError, match="holds more than arrays"):
             open_set("cifar100", "test")

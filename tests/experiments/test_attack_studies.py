@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import math
 from statistics import mean, stdev
 
 import pytest
@@ -11,7 +12,7 @@ from support.federations import InThisProcess, tiny_scenario
 from fedtutor import attacks, scenarios
 from fedtutor.__main__ import main
 from fedtutor.channel import Message
-from fedtutor.errors import DataError, SettingError
+from fedtutor.errors import DataError, SettingError, StorageError
 from fedtutor.experiments import attack_list, attack_messages, attack_studies, jobs
 
 LISTS = attack_list.STUDIES | {row["name"]: (row["function"], row["options"])
@@ -92,6 +93,13 @@ def test_what_does_not_fit_is_named_and_what_is_asked_for_is_played(toy):
     assert any("toy-2: left, it needs about 4 minutes" in line for line in said)
     assert attack_list.work(minutes=0.1, only="toy", threads=2, say=said.append) == ["toy"]
     assert toy[-1] == (0, 2, "cpu")
+
+
+def test_numbers_that_are_none_are_one_clear_error(toy, tmp_path, monkeypatch):
+    monkeypatch.setitem(attack_list.STUDIES, "toy", (lambda: {"auc": math.nan}, {}))
+    with pytest.raises(StorageError, match=r"toy\.json is no JSON"):
+        attack_list.study("toy", keep=True)
+    assert not (tmp_path / "toy.json").exists()
 
 
 def test_what_was_found_stands_below_its_original():

@@ -15,7 +15,7 @@ from fedtutor.errors import SettingError, StorageError
 from fedtutor.experiments import manifest as queue
 from fedtutor.experiments import results
 from fedtutor.papers import Claims, ledger, printed
-from fedtutor.papers.verdicts import RECORDS
+from fedtutor.papers.verdicts import LIVE, RECORDS, records_in
 from fedtutor.report import tables
 from fedtutor.report.tables import ABOVE, BELOW, EQUAL, ONE, OPEN, PAPER, REDUCED, STAND_IN
 
@@ -169,6 +169,18 @@ def test_a_claim_in_two_notebooks_is_refused(tmp_path):
         notebook_with(measured_claims(), tmp_path / name)
     with pytest.raises(StorageError, match="measured in 01 and in 01b_x"):
         papers.claims(folder=tmp_path)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_records_and_the_printed_verdicts_of_a_notebook_agree(path):
+    """The validation compares the printed lines alone: records that are older are noticed here."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    cells = [c for c in content["cells"] if "claims" in c["metadata"].get("tags", [])]
+    text = "".join("".join(o.get("text", "")) for c in cells for o in c.get("outputs", []))
+    printed_ = re.findall(r"^([a-z0-9]+(?:-[a-z0-9]+)+) +(.+)$", text, flags=re.M)
+    kept = [(r["id"], r["verdict"] + LIVE * r["live"]) for r in records_in(content)]
+    assert kept == printed_
+    assert bool(kept) == bool(cells)
 
 
 # --- numbers out of results
