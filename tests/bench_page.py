@@ -163,8 +163,9 @@ def notebooks_part(found: dict) -> str:
     for name, row in found.items():
         first = f"{row['first_figure']:.0f}" if row["first_figure"] else ""
         lines.append(f"| {name} | {row['cpu']:.0f} | {first} |")
-    return "\n".join([*lines, "", "As `python -m fedtutor refresh` measured them last, in "
-                                  "the quick profile, two threads, beside other work."])  # fmt: skip
+    words = ("As `python -m fedtutor refresh` measured them last, in the quick profile, with two "
+             "threads, beside other work.")  # fmt: skip
+    return "\n".join([*lines, "", words])
 
 
 def measured() -> str:
