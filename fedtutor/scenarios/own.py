@@ -55,7 +55,7 @@ def of(data, *, tests=0.2, public=None, clients: int | None = None, partition: s
     """
     form = _form(size, fit, white)
     share = tests if isinstance(tests, int | float) else None
-    _check(share, partition, alpha)
+    _check(share, partition, alpha, split_seed, classes)
     owners, columns = _owners(data, clients, partition), {} if share else _named(tests, ONE)
     words = "images of {}" if clients is None else "images to deal"
     given = {
@@ -93,12 +93,18 @@ def _form(size, fit, white) -> Form:
     return Form(size, fit, white)
 
 
-def _check(share, partition, alpha) -> None:
+def _check(share, partition, alpha, split_seed, classes) -> None:
+    whole("split_seed", split_seed, 0, WHERE)
     if share is not None and not (is_a(share, float) and 0 < share < 1):
         _refuse(f"tests = {share!r}", "give a share above 0 and below 1, such as 0.2, or images")
     choose(partition, PARTITIONS, kind="partition", where=WHERE)
     if not (is_a(alpha, float) and alpha > 0):
         _refuse(f"alpha = {alpha!r}", "give a number above 0, such as 0.5")
+    listed = list(classes) if isinstance(classes, list | tuple) else None
+    if classes is not None and not (
+        is_a(listed, list[str]) and len(set(listed)) == len(listed) > 1
+    ):
+        _refuse(f"classes = {classes!r}", 'give different names, such as ["cat", "dog"]')
 
 
 def _owners(data, clients, partition) -> dict:
@@ -163,11 +169,10 @@ def alike(given: dict, classes) -> tuple[dict, tuple[str, ...]]:
 
 def class_names(parts: list[Given], classes) -> tuple[dict[str, list[str]], tuple[str, ...]]:
     """{where: the names of a part's labels}, and the names of all classes in their order."""
-    if classes is not None:
-        _require_classes(classes)
     lists = {part.names for part in parts if part.names}
     common = tuple(classes or (lists.pop() if len(lists) == 1 else ()))
-    known = bool(common or lists) or any(isinstance(y, str) for part in parts for y in part.labels)
+    texts = {label for part in parts for label in part.labels if isinstance(label, str)}
+    known = bool(common or lists) or not all(map(_is_number, texts))  # "3" is called as 3 is
     called = {part.where: _called(part, common, known) for part in parts}
     found = {name: where for where, own in called.items() for name in own}
     if classes is not None:
@@ -178,12 +183,6 @@ def class_names(parts: list[Given], classes) -> tuple[dict[str, list[str]], tupl
     if len(common) < 2:
         _refuse(f"all labels are {common[0]}", "give images of two classes or more", DataError)
     return called, common
-
-
-def _require_classes(classes) -> None:
-    right = isinstance(classes, list | tuple) and all(isinstance(name, str) for name in classes)
-    if not right or not len(set(classes)) == len(classes) >= 2:
-        _refuse(f"classes = {classes!r}", 'give different names, such as ["cat", "dog"]')
 
 
 def _called(part: Given, common: tuple[str, ...], known: bool) -> list[str]:
@@ -206,9 +205,14 @@ def _called(part: Given, common: tuple[str, ...], known: bool) -> list[str]:
     return [names[label] if names else str(label) for label in part.labels]
 
 
+def _is_number(name: str) -> bool:
+    """Whether `name` is written as a whole number is, without a 0 before it."""
+    return name.isdecimal() and str(int(name)) == name
+
+
 def _order(name: str):
     """Numbers by value, before all texts."""
-    return (0, int(name), "") if name.isdecimal() else (1, 0, name)
+    return (0, int(name), "") if _is_number(name) else (1, 0, name)
 
 
 # --- who holds what
