@@ -75,7 +75,7 @@ class Scale:
         return np.rint(images.astype(np.float64) * 255 / white).astype(np.uint8)
 
     def _white(self, images: np.ndarray) -> float:
-        tops, kind = images.reshape(len(images), -1).max(1), images.dtype.newbyteorder("=")
+        tops, kind = images.reshape(len(images), -1).max(1), images.dtype
         seen = self.top.setdefault(kind, {})
         for top in np.unique(tops[tops > 0]).tolist():  # a black image fits every scale
             white = self._white_of(kind, top)
@@ -98,7 +98,8 @@ class Scale:
             return 1 if top <= 1 else 255
         if kind in (np.bool_, np.uint8):
             return 1 if kind == np.bool_ else 255
-        return 255 if top <= 255 and kind != np.uint16 else 65535
+        unsigned = kind.kind == "u" and kind.itemsize == 2  # whichever byte comes first
+        return 255 if top <= 255 and not unsigned else 65535
 
     def check(self) -> None:
         """Raise `DataError` where the brightest pixel of all leaves two readings."""

@@ -235,7 +235,7 @@ def _split(held: dict, share: float, seed: int) -> tuple[dict, dict]:
 
 def _dealt(held: Images, shares: Shares, columns: dict, seed: int) -> list[ClientData]:
     try:
-        parts = shares.of(held.y, np.random.default_rng([seed]))
+        parts = shares.of(held.y, np.random.default_rng([0]))
     except SettingError as error:  # it calls alpha beta, as the papers do
         raise SettingError(
             error.what.replace("beta", "alpha"), where=WHERE, do=error.do.replace("beta", "alpha")
@@ -245,9 +245,9 @@ def _dealt(held: Images, shares: Shares, columns: dict, seed: int) -> list[Clien
 
 
 def _domain(client: str, tests: dict) -> str:
-    """The test set of the client's name; else the only one."""
-    if client in tests or len(tests) == 1:
-        return client if client in tests else next(iter(tests))
+    """The only test set, or the one of the client's name."""
+    if len(tests) == 1:
+        return next(iter(tests))
     return choose(client, tests, kind="test set", where=f"{WHERE}, client {client}",
                   error=DataError)  # fmt: skip
 
