@@ -92,7 +92,7 @@ class Scale:
         return next(iter(seen), 1)
 
     def _white_of(self, kind: np.dtype, top: float) -> float:
-        if self.given and (kind != np.uint8 or self.given <= 255):
+        if self.given and kind != np.bool_ and (kind != np.uint8 or self.given <= 255):
             return self.given
         if kind.kind == "f":
             return 1 if top <= 1 else 255
@@ -109,7 +109,8 @@ class Scale:
                 if dark and white > 1 and not self.given:
                     self._refuse(
                         f"the brightest pixel is {top:g}: dark images of 0 to {white:g} ({kind}), "
-                        f"or another scale", f"say it: white={white:g}, or white={top:g}",
+                        f"or another scale",
+                        f"say what white is, such as white={white:g} or white={top:g}",
                     )  # fmt: skip
 
     def _refuse(self, what: str, do: str):

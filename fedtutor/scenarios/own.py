@@ -100,10 +100,8 @@ def _check(share, partition, alpha, split_seed, classes) -> None:
     choose(partition, PARTITIONS, kind="partition", where=WHERE)
     if not (is_a(alpha, float) and alpha > 0):
         _refuse(f"alpha = {alpha!r}", "give a number above 0, such as 0.5")
-    listed = list(classes) if isinstance(classes, list | tuple) else None
-    if classes is not None and not (
-        is_a(listed, list[str]) and len(set(listed)) == len(listed) > 1
-    ):
+    names = list(classes) if isinstance(classes, list | tuple) else None
+    if classes is not None and not (is_a(names, list[str]) and len(set(names)) == len(names) > 1):
         _refuse(f"classes = {classes!r}", 'give different names, such as ["cat", "dog"]')
 
 
@@ -235,7 +233,7 @@ def _split(held: dict, share: float, seed: int) -> tuple[dict, dict]:
 
 def _dealt(held: Images, shares: Shares, columns: dict, seed: int) -> list[ClientData]:
     try:
-        parts = shares.of(held.y, np.random.default_rng([0]))
+        parts = shares.of(held.y, np.random.default_rng([seed]))
     except SettingError as error:  # it calls alpha beta, as the papers do
         raise SettingError(
             error.what.replace("beta", "alpha"), where=WHERE, do=error.do.replace("beta", "alpha")

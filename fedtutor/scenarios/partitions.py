@@ -50,7 +50,7 @@ def held_out(labels: torch.Tensor, share: float,
     labels = _plain(labels, rng)
     classes, counts = np.unique(labels, return_counts=True)
     wanted = share * counts
-    many = np.minimum(wanted.astype(np.int64), counts - 1)
+    many = wanted.astype(np.int64)
     fractions = np.where(many + 1 < counts, wanted - many, -1)
     order = rng.permutation(len(classes))
     order = order[np.argsort(-fractions[order], kind="stable")]

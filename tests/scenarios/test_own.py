@@ -223,8 +223,9 @@ def test_a_photograph_is_turned_as_the_camera_was_held(tmp_path):
 def test_every_mode_of_pil(mode, color, brightest):
     x, y = drawn(color=color)
     pairs = [(Image.fromarray(p).convert(mode), c) for p, c in zip(x, y, strict=True)]
-    scenario = scenarios.of({"a": pairs}, tests=pairs)
-    assert scenario.channels == (3 if color else 1) and last(scenario).x.max() == brightest
+    for white in (None, 255):
+        scenario = scenarios.of({"a": pairs}, tests=pairs, white=white)
+        assert scenario.channels == (3 if color else 1) and last(scenario).x.max() == brightest
 
 
 # --- which value is white
@@ -430,8 +431,10 @@ def test_the_split_depends_on_the_seed_and_on_no_other_client():
     assert one.tests["a"].fingerprint == two.tests["a"].fingerprint
     assert two.tests["a"].fingerprint != two.tests["b"].fingerprint
     assert scenarios.of({"a": (x, y)}, split_seed=1).fingerprint != one.fingerprint
-    dealt = [scenarios.of((x, y), clients=4, split_seed=seed).fingerprint for seed in (0, 0, 1)]
-    assert dealt[0] == dealt[1] != dealt[2]
+    for tests in (0.2, (x, y)):
+        dealt = [scenarios.of((x, y), tests=tests, clients=4, split_seed=seed).fingerprint
+                 for seed in (0, 0, 1)]  # fmt: skip
+        assert dealt[0] == dealt[1] != dealt[2]
 
 
 def test_a_class_of_one_image_stays_to_be_learned():
