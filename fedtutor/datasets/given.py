@@ -8,7 +8,6 @@ import hashlib
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from reprlib import repr as shortened
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from PIL import Image, ImageOps
 from torch.utils.data import DataLoader
 
 from ..engine.files import shown
+from ..engine.kinds import in_short
 from ..errors import DataError
 from ..images import Images
 from . import cache
@@ -104,7 +104,7 @@ def opened(data, where: str, labeled: bool) -> tuple[Iterator, tuple[str, ...]]:
     if isinstance(data, Iterable) or (hasattr(data, "__getitem__") and hasattr(data, "__len__")):
         return _samples(data, where, labeled), _names_of(data)
     raise DataError(
-        f"a {type(data).__name__} holds no images that we know", where=where,
+        f"{in_short(data)} holds no images that we know", where=where,
         do="give a torch Dataset, a pair (images, labels), a folder, or a table of images",
     )  # fmt: skip
 
@@ -249,7 +249,7 @@ def pixels(image, where: str) -> np.ndarray:
         return picture(image)
     if isinstance(image, ARRAYS | list):
         return _array(image)
-    raise DataError(f"an image is a {type(image).__name__}", where=where,
+    raise DataError(f"an image is {in_short(image)}", where=where,
                     do="give an array, a tensor or a PIL image")  # fmt: skip
 
 
@@ -274,7 +274,7 @@ def plain(label, where: str) -> int | str:
     if isinstance(label, ARRAYS | np.generic) and np.ndim(label) == 0:
         label = label.item()
     if not isinstance(label, int | str):
-        raise DataError(f"a label is {shortened(label)}", where=where,
+        raise DataError(f"a label is {in_short(label)}", where=where,
                         do="give a whole number or a text per image")  # fmt: skip
     if not isinstance(label, str) and label < 0:
         raise DataError(f"label {label} means that nobody knows the class", where=where,
