@@ -189,7 +189,8 @@ class _NoGlobalChance(TorchDispatchMode):
         if drawn:
             raise ModelError(
                 f"{func.overloadpacket.__name__} draws from torch's global random numbers",
-                where=self.where, do="take the Dropout of fedtutor.models.layers, or draw",
+                where=self.where,
+                do="take the Dropout of fedtutor.models.layers, or extend its RandomLayer",
             )  # fmt: skip
         return func(*args, **kwargs)
 

@@ -2,8 +2,9 @@
 
 from . import corrupted, digits, mini, photos, skewed  # each enters its own
 from .base import SCENARIOS, ClientData, Scenario, build, register
+from .own import of
 
 __all__ = [
-    "SCENARIOS", "ClientData", "Scenario", "build", "corrupted", "digits", "mini", "photos",
+    "SCENARIOS", "ClientData", "Scenario", "build", "corrupted", "digits", "mini", "of", "photos",
     "register", "skewed",
 ]  # fmt: skip

@@ -235,8 +235,8 @@ def _require_images(value, where: str) -> None:
     if not isinstance(value, Images):
         raise DataError(
             f"the images are {in_short(value)}", where=where,
-            do="give fedtutor.images.Images; from_arrays makes them from numpy arrays, "
-            "and the images of a torch Dataset have to be stacked first",
+            do="give fedtutor.images.Images; from_arrays makes them from numpy arrays, and "
+            "scenarios.of makes the whole scenario, of a torch Dataset or a folder, too",
         )  # fmt: skip
 
 

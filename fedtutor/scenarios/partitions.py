@@ -1,4 +1,4 @@
-"""Who gets which indices: random shares, label skew, balanced orders.
+"""Who gets which indices: random shares, label skew, balanced orders, what is held out.
 
 Everything here deals index tensors and draws from the numpy generator it is given; whose images
 they index is the scenario's business.
@@ -38,6 +38,29 @@ def balanced_order(labels: torch.Tensor, rng: np.random.Generator) -> torch.Tens
         own = order[labels[order] == label]
         turn[own] = np.arange(len(own))
     return torch.from_numpy(order[np.argsort(turn[order], kind="stable")])
+
+
+def held_out(labels: torch.Tensor, share: float,
+             rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """(kept, held): all indices, ascending; `share` of them are held out, of each class alike.
+
+    Fractions of an image go to the classes with the largest ones. A class keeps its last image, so
+    `held` may be smaller than `share` says. labels: int64 [n]; share: above 0 and below 1.
+    """
+    labels = _plain(labels, rng)
+    classes, counts = np.unique(labels, return_counts=True)
+    wanted = share * counts
+    many = wanted.astype(np.int64)
+    fractions = np.where(many + 1 < counts, wanted - many, -1)
+    order = rng.permutation(len(classes))
+    order = order[np.argsort(-fractions[order], kind="stable")]
+    more = order[: max(0, round(share * len(labels)) - many.sum())]
+    many[more[fractions[more] > 0]] += 1
+    shuffled = rng.permutation(len(labels))
+    held = [shuffled[labels[shuffled] == c][:n] for c, n in zip(classes, many, strict=True)]
+    held = np.sort(np.concatenate(held)) if held else np.empty(0, np.int64)
+    kept = np.setdiff1d(np.arange(len(labels)), held)
+    return torch.from_numpy(kept), torch.from_numpy(held)
 
 
 def iid_partition(count: int, num_clients: int, rng: np.random.Generator, *,
