@@ -14,6 +14,8 @@ from .randomness import generator
 class Server:
     """Holds what the method puts there: networks in `models`, tensors and numbers in `state`."""
 
+    optimizer, steps, has_networks, data = None, 0, True, None  # clients have their own
+
     def __init__(self):
         self.models: dict[str, torch.nn.Module] = {}
         self.state: dict = {}

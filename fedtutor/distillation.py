@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from . import losses
+from .channel import SERVER
 from .engine.artifacts import artifact
 from .engine.siamese import siamese
 from .errors import DataError, SettingError, TrainingError, choose
@@ -309,10 +310,10 @@ def virtual_images(fed) -> dict[str, VirtualImages]:
     Raises `DataError` where the run has none.
     """
     found = {}
-    for name, holder in [*((c.id, c) for c in fed.clients), ("server", fed.server)]:
+    for name, holder in [*((c.id, c) for c in fed.clients), (SERVER, fed.server)]:
         if "virtual" in holder.state:
             found[name] = VirtualImages(**holder.state["virtual"])
-        elif isinstance(getattr(holder, "data", None), VirtualImages):
+        elif isinstance(holder.data, VirtualImages):
             found[name] = holder.data
     if not found:
         raise DataError(

@@ -1,7 +1,7 @@
 """One family of errors. Each says what is wrong, where, and what to do about it."""
 
 from difflib import get_close_matches
-from functools import wraps
+from functools import partial, wraps
 from inspect import signature
 
 
@@ -20,7 +20,7 @@ class FedtutorError(Exception):
         return f"{self.what}\n  where: {self.where}\n  do:    {self.do}"
 
     def __reduce__(self):
-        return _rebuild, (type(self), self.what, self.where, self.do)
+        return partial(type(self), self.what, where=self.where, do=self.do), ()
 
     def _render_traceback_(self) -> list[str]:  # the hook by which IPython shows an exception
         return [f"{type(self).__name__}: {self}"]
@@ -47,10 +47,6 @@ class StorageError(FedtutorError):
 
 
 FAILURES = (TrainingError, RuntimeError, MemoryError, OSError)  # of a client, not of the code
-
-
-def _rebuild(kind, what, where, do):
-    return kind(what, where=where, do=do)
 
 
 def choose(name: str, choices, *, kind: str, where: str, error=SettingError) -> str:

@@ -69,11 +69,6 @@ class Federation:
         distillation.prepare(self)
         self.method.start(self)
 
-    @property
-    def between_rounds(self) -> bool:
-        """Whether it stands where `run` ended a round: nothing is half done, or done by hand."""
-        return self.played == self.round_ == len(self.history["loss"])
-
     def workers(self):
         """A block in which `each` plays several clients at once, `threads` of them."""
         return self.pool.open()

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from . import evaluation
 from .clients import Client
 from .engine.batches import Once, all_of, loaded
 from .engine.checkpoints import Checkpoints
@@ -19,8 +20,6 @@ from .engine.checks import local_data, require_loss, selected
 from .engine.leave_out import exchange, memory, survivors
 from .engine.optimizers import new_optimizer
 from .errors import TrainingError
-from .evaluation import note_local, observe
-from .evaluation import row as accuracy_row
 from .federation import Federation
 
 
@@ -34,10 +33,9 @@ def run(fed: Federation, *, checkpoint=None, every: float = 120.0, progress: Cal
     inside one, or played by hand, is set up anew and goes on from its checkpoint, with other
     `Client` objects; without a checkpoint it is refused with a `TrainingError`.
     """
-    given = isinstance(checkpoint, Checkpoints)
-    kept = checkpoint if given else Checkpoints(checkpoint, every)
+    kept = checkpoint if isinstance(checkpoint, Checkpoints) else Checkpoints(checkpoint, every)
     with fed.workers():
-        if fed.between_rounds:
+        if fed.played == fed.round_ == len(fed.history["loss"]):  # it stands where a round ended
             kept.catch_up(fed)
         else:
             start_or_restore(fed, kept)
@@ -77,15 +75,15 @@ def play_round(fed: Federation, round_: int) -> None:
 
     clients = exchange(fed, clients, before)  # the method's `collaborate`
     fed.inside_round = True  # until it is averaged away, a client has a network of its own
-    observe(fed, "after_collaborate", clients)
+    evaluation.observe(fed, "after_collaborate", clients)
 
     clients, trained = survivors(fed, clients, lambda client: local_update(fed, client), before)
-    note_local(fed, clients, trained)
-    observe(fed, "after_local", clients)
+    evaluation.note_local(fed, clients, trained)
+    evaluation.observe(fed, "after_local", clients)
 
     fed.method.aggregate(fed, clients)
     fed.inside_round = False
-    observe(fed, "after_aggregate", fed.clients)
+    evaluation.observe(fed, "after_aggregate", fed.clients)
     if round_ % fed.settings.eval_every == 0 or round_ == fed.settings.rounds:
         fed.evaluate("end")
 
@@ -126,7 +124,7 @@ def local_update(fed: Federation, client: Client) -> tuple[float, list]:
                 do="lower the learning rate, or the weight of the method's own loss term",
             )
         if "local_epoch" in fed.settings.observe:
-            rows.append(accuracy_row(fed, client))
+            rows.append(evaluation.row(fed, client))
         fed.method.after_epoch(client)
     client.once = None
     fed.method.after_local(client)

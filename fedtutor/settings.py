@@ -24,8 +24,6 @@ AT_LEAST = {
 MOMENTS = ("after_collaborate", "local_epoch", "after_local", "after_aggregate")
 LAST = ", last round"  # behind a moment (but local_epoch): only there
 IN_BRACKETS = " (last round)"  # another way to write it, without a comma
-
-
 RECORD = {"names": list[str], "rounds": list[int], "clients": list[str]}  # see `Channel`
 
 

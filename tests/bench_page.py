@@ -1,6 +1,6 @@
-"""The page on speed, made from what the benchmarks wrote into data/speed/ and from faults.py.
+"""The page on speed, made from what the benchmarks wrote into data/speed/, and from faults.py.
 
-    python tests/bench_page.py
+python tests/bench_page.py      # data/speed/README.md, its picture, and the README's sentence
 """
 
 import statistics
@@ -9,11 +9,201 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench_clients import EACH
-from bench_layouts import BATCH, KINDS
-from bench_rounds import GPU_ONLY, MAIN, PARTS, WORKLOADS, fastest, ratio, ratios
+from bench_layouts import BATCH
+from bench_rounds import GPU_ONLY, MAIN, PARTS, SMALL, WORKLOADS, fastest, ratio, ratios
 from matplotlib import pyplot as plt
 
+from fedtutor import figures
 from fedtutor.engine.files import ROOT, load_json, write_atomically
-from fedtutor.figures.drawing import style
 from fedtutor.report.tables import with_part
 
+SPEED = ROOT / "data" / "speed"
+ROUNDS = SPEED / "rounds.json", SPEED / "rounds-gpu.json"
+CLIENTS, LAYOUTS, PICTURE = SPEED / "clients.json", SPEED / "layouts.json", SPEED / "clients.png"
+NOTEBOOKS, BEFORE = SPEED / "notebooks.json", SPEED / "notebooks-before.json"
+RIVALS = "naive", "usual", "tensors"
+FAULTS = ROOT / "data" / "faults.json"
+PAGES = SPEED / "README.md", ROOT / "README.md"
+BEGIN = "<!-- made by: python tests/bench_page.py -->"
+
+
+def speed_part(found: dict) -> str:
+    """Markdown: a line per workload, device and threads; then what does not fit into the table.
+
+    `found` is what `record` returned.
+    """
+    names = [f"{name} / ours" for name in RIVALS] + ["ours / floor"]
+    lines = [f"| a round of | threads | {' | '.join([*RIVALS, 'floor', 'ours', *names])} |",
+             "| --- " * 11 + "|"]  # fmt: skip
+    for row in found["rows"]:
+        if row["workload"] in MAIN:
+            times = [milliseconds(row, name) for name in (*RIVALS, "floor", "ours")]
+            where = f"{row['threads']}" if row["device"] == "cpu" else f"{row['threads']}, GPU"
+            times_ours = ratios(row)
+            cells = [f"{times_ours[name]:.2f}" if name in times_ours else "" for name in names]
+            lines.append(f"| {' | '.join([row['title'], where, *times, *cells])} |")
+    if (each := per_image(found)) is not None:
+        words = "In processor time, with 4,000 images dealt evenly, an image costs with 100 clients"
+        lines += ["", f"{words} {each:.2f} times what it costs with 10 (one thread)."]
+    lines += profile_part([row for row in found["rows"] if "parts" in row])
+    for row in [row for row in found["rows"] if row["device"] == "cuda"]:
+        gains = [f"{name} {ratio(row, 'ours', name):.2f}" for name in GPU_ONLY
+                 if name in row["times"]]  # fmt: skip
+        if gains:
+            lines += ["", f"{row['title']}, GPU, {row['threads']} threads: times faster than ours, "
+                          f"of two ideas that are not built in: {', '.join(gains)}."]  # fmt: skip
+    for one in found["at_once"]:
+        if one["runs"] > 1:
+            alone = next(o for o in found["at_once"] if o["workload"] == one["workload"])
+            gain = one["rounds_per_second"] / alone["rounds_per_second"]
+            title = WORKLOADS[one["workload"]].title
+            lines += ["", f"{title}: {one['runs']} runs at once on the GPU play {gain:.1f} times "
+                          "as many rounds in a second as one."]  # fmt: skip
+    about = found["machine"]
+    chips = ", ".join(filter(None, [f"{about['cpu']}, {about['cores']} cores", about["gpu"]]))
+    lines += ["", f"Medians of rounds that took turns in one process; {chips}, Python "
+                  f"{about['python']}, PyTorch {about['torch']}, {about['platform']}, load "
+                  f"{about['load']:.1f} when it began."]  # fmt: skip
+    return "\n".join(lines)
+
+
+def milliseconds(row: dict, name: str) -> str:
+    """Median time of a round; nothing for who was not there."""
+    if name not in row["times"]:
+        return ""
+    return f"{1000 * statistics.median(row['times'][fastest(row, name)]['wall']):.0f} ms"
+
+
+def killed_part(killed: dict) -> str:
+    """What `record` in faults.py returned, in a sentence."""
+    places = ", ".join(f"{count} in {place}" for place, count in sorted(killed["places"].items()))
+    return (f"Killed {killed['kills']} times at seeded moments ({places}), resumed "
+            f"{killed['resumed']} times, results with other bits: "
+            f"{killed['differences']}.")  # fmt: skip
+
+
+def profile_part(rows: Sequence[dict]) -> list[str]:
+    """Where the milliseconds of a round go, ours and the floor's, and what own networks cost."""
+    if not rows:
+        return []
+    names = [*dict.fromkeys(name for name, _, _ in PARTS), "rest"]
+    lines = ["", "Where a round's milliseconds go (one thread, rounds of their own):", "",
+             f"| a round of | {' | '.join(names)} |",
+             "| --- " * (len(names) + 1) + "|"]  # fmt: skip
+    short = {row["workload"]: ", ".join(row["title"].split(", ")[:2]) for row in rows}
+    for row in rows:
+        for who in ("floor", "ours", "nobody trains"):
+            spent = row["parts"][who]
+            cells = [f"{1000 * spent[n]:.1f}" if n in spent else "" for n in names]
+            lines.append(f"| {short[row['workload']]}: {who} | {' | '.join(cells)} |")
+    told = "; ".join(f"{short[r['workload']]}: {ratio(r, 'apart', 'floor'):.2f}" for r in rows)
+    return [*lines, "", "With a network and an optimizer for each client the floor takes so many "
+                        f"times its time: {told}."]  # fmt: skip
+
+
+def per_image(found: dict) -> float | None:
+    """Processor time of an image with 100 equal clients by that with 10; None if not measured."""
+    if "even" not in found:
+        return None
+    pairs = zip(found["even"]["even100"], found["even"]["even10"], strict=True)
+    return statistics.median(hundred / ten for hundred, ten in pairs)
+
+
+def clients_part(found: dict) -> str:
+    """A line per number of registered clients."""
+    rows, ten = found["rows"], found["rows"][0]["round"]
+    lines = ["| registered | built in | a round | times a round of ten | memory | networks |",
+             "| --- " * 6 + "|"]  # fmt: skip
+    for row in rows:
+        lines.append(
+            f"| {row['clients']:,} | {row['build']:.2f} s | {1000 * row['round']:.0f} ms | "
+            f"{row['round'] / ten:.2f} | {row['megabytes']} MB | {row['networks']} |"
+        )
+    return "\n".join([
+        *lines, "", f"FedAvg, LeNet5, {found['selected']} clients selected in each of "
+        f"{len(rows[0]['rounds'])} rounds, {EACH} images each; processor seconds. Memory is what "
+        "the federation adds to the images; networks are those of clients that took part once, "
+        "and of one that is built to see whether it fits.",
+        "", "![What 10 to 10,000 registered clients cost: the time to build the federation grows, "
+        f"a round hardly does.]({PICTURE.name})",
+    ])  # fmt: skip
+
+
+def clients_picture(found: dict, path: Path = PICTURE) -> None:
+    """Seconds over the number of registered clients, both axes logarithmic."""
+    counts = [row["clients"] for row in found["rows"]]
+    with figures.style():
+        figure, axes = plt.subplots(figsize=(6.5, 3.6), layout="constrained")
+        for key, words in (("build", "to build the federation"), ("round", "a round of ten")):
+            values = [row[key] for row in found["rows"]]
+            axes.plot(counts, values, marker="o")
+            axes.annotate(words, (counts[-2], values[-2]), xytext=(0, 8),
+                          textcoords="offset points", ha="right")  # fmt: skip
+        axes.set(xscale="log", yscale="log", xlabel="registered clients",
+                 ylabel="processor seconds")  # fmt: skip
+        axes.set_title("Who is not selected costs next to nothing", loc="left")
+        write_atomically(path, lambda name: figure.savefig(name, format="png", dpi=150))
+        plt.close(figure)
+
+
+def layouts_part(found: dict) -> str:
+    """A line per network and shape of images."""
+    lines = ["| network | images | training | evaluation | chosen |", "| --- " * 5 + "|"]
+    for row in found["rows"]:
+        chosen = "channels-last" if row["chosen"] else "usual"
+        lines.append(f"| {row['network']} | {row['channels']} x {row['size']} x {row['size']} | "
+                     f"{row['train']:.2f} | {row['evaluate']:.2f} | {chosen} |")  # fmt: skip
+    return "\n".join([*lines, "", f"The time of PyTorch's usual layout by that of channels-last, "
+                                  f"batches of {BATCH}, one thread."])  # fmt: skip
+
+
+def notebooks_part(found: dict, before: dict) -> str:
+    """A line per notebook."""
+    lines = ["| notebook | before | now | first figure after |", "| --- " * 4 + "|"]
+    for name, row in found.items():
+        was = f"{before[name]:.0f} s" if name in before else ""
+        figure = f"{row['first_figure']:.0f} s" if row["first_figure"] else ""
+        lines.append(f"| {name} | {was} | {row['cpu']:.0f} s | {figure} |")
+    return "\n".join([
+        *lines, "", "Processor seconds of a quick notebook, now and at the end of the first "
+        "edition, on the same machine; the first figure by the clock.",
+    ])  # fmt: skip
+
+
+def measured() -> str:
+    """What the files say that are there."""
+    found = ["## A round", *(speed_part(load_json(path)) for path in ROUNDS if path.exists()),
+             "## Layouts", layouts_part(load_json(LAYOUTS)),
+             "## Many clients", clients_part(load_json(CLIENTS)),
+             "## Notebooks", notebooks_part(load_json(NOTEBOOKS), load_json(BEFORE)),
+             "## Killed and resumed", killed_part(load_json(FAULTS))]  # fmt: skip
+    return "\n\n".join(found)
+
+
+def in_short() -> str:
+    """The README's sentence."""
+    said = {(row["workload"], row["threads"]): f"{ratios(row)['usual / ours']:.1f}"
+            for row in load_json(ROUNDS[0])["rows"] if row["workload"] in SMALL}  # fmt: skip
+    return (
+        "A loop as research code has it takes so many times as long as ours for the same work: "
+        f"with 10 clients {said['lenet', 1]} on one core and {said['lenet', 2]} on two, with 100 "
+        f"clients {said['many', 1]} and {said['many', 2]}."
+    )
+
+
+def update() -> bool:
+    """Make both pages and the picture anew; return whether a page changed."""
+    clients_picture(load_json(CLIENTS))
+    changed = False
+    for path, part in zip(PAGES, (measured(), in_short()), strict=True):
+        text = path.read_text(encoding="utf-8")
+        new = with_part(text, part, begin=BEGIN)
+        if new != text:
+            changed = True
+            write_atomically(path, lambda name, new=new: Path(name).write_text(new, "utf-8"))
+    return changed
+
+
+if __name__ == "__main__":
+    print("new" if update() else "as it was")
+    sys.exit(0)

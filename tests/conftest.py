@@ -47,6 +47,15 @@ def own_tables():
         table.update(kept)
 
 
+@pytest.fixture
+def two_threads():
+    """PyTorch computes with two threads, as on a reader's machine: who sets one is noticed."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="module")
 def one_thread():
     """Tiny layers: threads would only wait for each other."""

@@ -27,7 +27,6 @@ from .membership import (
     gradient_norms,
     imitate,
     in_mean,
-    kernel_attack,
     kernel_ratio,
     lira,
     roc,

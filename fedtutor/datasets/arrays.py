@@ -322,10 +322,10 @@ def corrupted(path: Path) -> Pixels:
     return Pixels(y, lambda rows, size: (np.asarray(images[part]) for part in parts(rows)))
 
 
-def leaf(folder: Path, classes: int = 10) -> Pixels:
+def leaf(folder: Path) -> Pixels:
     """LEAF's FEMNIST: *.json with `user_data`; ink is dark there, and bright here. 28 x 28.
 
-    Only labels below `classes` are kept: 0 to 9 are the digits.
+    Only labels below 10 are kept: these are the digits.
     """
     images, labels = [], []
     for path in sorted(folder.glob("*.json")):
@@ -334,8 +334,8 @@ def leaf(folder: Path, classes: int = 10) -> Pixels:
                 for held in json.loads(path.read_text(encoding="utf-8"))["user_data"].values():
                     y = np.asarray(held["y"], np.int64)
                     x = 1 - np.asarray(held["x"], np.float32).reshape(-1, 28, 28)
-                    images.append((x[y < classes] * 255 + 0.5).astype(np.uint8))
-                    labels.append(y[y < classes])
+                    images.append((x[y < 10] * 255 + 0.5).astype(np.uint8))
+                    labels.append(y[y < 10])
             except (TypeError, AttributeError):
                 raise ValueError("not a file of LEAF") from None
     if not labels:

@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-from torchvision.datasets.utils import download_url
 
 from ..engine.files import ROOT, locked, shown
 from ..errors import DataError, StorageError
@@ -62,6 +61,8 @@ def fetch(urls: Sequence[str], target: Path, md5: str, *, where: str, do: str) -
     A file with another checksum is deleted and fetched once more; then, or where no server
     answers, `DataError` with `where` else we looked and what to `do` without us.
     """
+
+    from torchvision.datasets.utils import download_url  # takes long to import, is rarely used
 
     def download(folder: Path) -> Path:
         problem, wrong = "", 0

@@ -7,8 +7,6 @@ drawn out are in `data/README.md`; `sources.py` does the looking.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from torchvision import datasets as tv
-
 from . import arrays, folders
 
 TRAIN_TEST = ("train", "test")
@@ -53,30 +51,42 @@ def _tree(reader, *paths: str, names: dict | None = None, **options) -> Callable
                           for name in (names or {}).get(split, (split,))]  # fmt: skip
 
 
-def _idx_downloads(kind, folder: str) -> Callable[[str], list[tuple]]:
+def of_torchvision(name: str):
+    """The class that knows a set; imported now, as it takes longer than all else here."""
+    from torchvision import datasets
+
+    return getattr(datasets, name)
+
+
+def _idx_downloads(name: str) -> Callable[[str], list[tuple]]:
     def downloads(split):
+        kind = of_torchvision(name)
         files = kind.resources[:2] if split == "train" else kind.resources[2:]
-        return [([m + name for m in kind.mirrors], f"{folder}/raw/{name}", md5)
-                for name, md5 in files]  # fmt: skip
+        return [([m + file for m in kind.mirrors], f"{name}/raw/{file}", md5)
+                for file, md5 in files]  # fmt: skip
 
     return downloads
 
 
-def _listed_download(kind) -> Callable[[str], list[tuple]]:
+def _listed_download(name: str) -> Callable[[str], list[tuple]]:
     def downloads(split):
-        url, name, md5 = kind.split_list[split][:3]
-        return [([url], name, md5)]
+        url, file, md5 = of_torchvision(name).split_list[split][:3]
+        return [([url], file, md5)]
 
     return downloads
 
 
-def _cifar(kind, folder: str, labels: str) -> dict:
+def _cifar(name: str, folder: str, archive: str, labels: str) -> dict:
     def trees(split):
+        kind = of_torchvision(name)
         names = [name for name, _ in (kind.train_list if split == "train" else kind.test_list)]
         return [(folder, arrays.cifar, {"names": names, "labels": labels})]
 
-    return {"trees": trees, "archives": (kind.filename,),
-            "downloads": lambda split: [([kind.url], kind.filename, kind.tgz_md5)]}  # fmt: skip
+    def downloads(split):
+        kind = of_torchvision(name)
+        return [([kind.url], archive, kind.tgz_md5)]
+
+    return {"trees": trees, "archives": (archive,), "downloads": downloads}
 
 
 IDX = _tree(arrays.idx, "{}-images-idx3-ubyte", names={"test": ("t10k",)})
@@ -91,33 +101,34 @@ SETS = {
         "MNIST", 10, IDX, "http://yann.lecun.com/exdb/mnist",
         {"train": (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949),
          "test": (980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009)},
-        homes=("MNIST/raw",), downloads=_idx_downloads(tv.MNIST, "MNIST"),
+        homes=("MNIST/raw",), downloads=_idx_downloads("MNIST"),
     ),
     "fashion_mnist": DataSet(
         "Fashion-MNIST", 10, IDX, "https://github.com/zalandoresearch/fashion-mnist",
         {"train": (6000,) * 10, "test": (1000,) * 10},
-        homes=("FashionMNIST/raw",), downloads=_idx_downloads(tv.FashionMNIST, "FashionMNIST"),
+        homes=("FashionMNIST/raw",), downloads=_idx_downloads("FashionMNIST"),
     ),
     "emnist_digits": DataSet(
         "EMNIST digits", 10, _tree(arrays.idx, "emnist-digits-{}-images-idx3-ubyte"),
         "https://www.nist.gov/itl/products-and-services/emnist-dataset",
         {"train": (24000,) * 10, "test": (4000,) * 10},
         homes=("EMNIST/raw", "gzip"), archives=("EMNIST/raw/gzip.zip", "gzip.zip"),
-        downloads=lambda split: [([tv.EMNIST.url], "EMNIST/raw/gzip.zip", tv.EMNIST.md5)],
+        downloads=lambda split: [([of_torchvision("EMNIST").url], "EMNIST/raw/gzip.zip",
+                                  of_torchvision("EMNIST").md5)],
     ),
     "usps": DataSet(
         "USPS", 10, _tree(arrays.usps, "usps{}.bz2", names={"train": ("",), "test": (".t",)}),
         "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps",
         {"train": (1194, 1005, 731, 658, 652, 556, 664, 645, 542, 644),
          "test": (359, 264, 198, 166, 200, 160, 170, 147, 166, 177)},
-        downloads=_listed_download(tv.USPS),
+        downloads=_listed_download("USPS"),
     ),
     "svhn": DataSet(
         "SVHN", 10, _tree(arrays.mat, "{}_32x32.mat"),
         "http://ufldl.stanford.edu/housenumbers",
         {"train": (4948, 13861, 10585, 8497, 7458, 6882, 5727, 5595, 5045, 4659),
          "test": (1744, 5099, 4149, 2882, 2523, 2384, 1977, 2019, 1660, 1595)},
-        downloads=_listed_download(tv.SVHN), samples={5000: "5,000 official test images"},
+        downloads=_listed_download("SVHN"), samples={5000: "5,000 official test images"},
     ),
     "syn": DataSet(
         "SYN (Roy et al.)", 10,
@@ -139,12 +150,12 @@ SETS = {
     "cifar10": DataSet(
         "CIFAR-10", 10, page="https://www.cs.toronto.edu/~kriz/cifar.html",
         counts={"train": (5000,) * 10, "test": (1000,) * 10},
-        **_cifar(tv.CIFAR10, "cifar-10-batches-py", "labels"),
+        **_cifar("CIFAR10", "cifar-10-batches-py", "cifar-10-python.tar.gz", "labels"),
     ),
     "cifar100": DataSet(
         "CIFAR-100", 100, page="https://www.cs.toronto.edu/~kriz/cifar.html",
         counts={"train": (500,) * 100, "test": (100,) * 100},
-        **_cifar(tv.CIFAR100, "cifar-100-python", "fine_labels"),
+        **_cifar("CIFAR100", "cifar-100-python", "cifar-100-python.tar.gz", "fine_labels"),
     ),
     "cifar10_c": DataSet(
         "CIFAR-10-C", 10, _tree(arrays.corrupted, "{}.npy"),

@@ -39,6 +39,17 @@ def noted():
         _notes.reset(before)
 
 
+@contextmanager
+def offline(yes: bool = True):
+    """Nothing is downloaded meanwhile, not by child processes either; with False, it may be."""
+    before = os.environ.get("FEDTUTOR_OFFLINE", "")
+    os.environ["FEDTUTOR_OFFLINE"] = "1" if yes else ""
+    try:
+        yield
+    finally:
+        os.environ["FEDTUTOR_OFFLINE"] = before
+
+
 @dataclass(frozen=True, eq=False)
 class Source:
     """One split of a data set. words: what it is; whole: all of it is here, pixels unchanged."""

@@ -17,11 +17,11 @@ import torch
 
 from ..channel import SERVER
 from ..errors import SettingError, StorageError
+from .asking import PLAIN
 from .files import ROOT, damaged, key_of, load_tensors, save_tensors, shown
 from .kinds import is_a
 from .optimizers import new_optimizer
 
-PLAIN = (int, float, str, bool, type(None))
 TENSOR = "number of the tensor"  # key of the dict that stands for one inside a checkpoint
 
 
@@ -169,15 +169,15 @@ def holders(fed) -> dict:
 
 def pack(holder, fed) -> dict:
     """What a checkpoint keeps of a client or of the server."""
-    optimizer = getattr(holder, "optimizer", None) if fed.settings.keep_optimizer else None
+    optimizer = holder.optimizer if fed.settings.keep_optimizer else None
     models = None  # of a client whose networks have not been built
-    if getattr(holder, "has_networks", True):
+    if holder.has_networks:
         models = {key: model.state_dict() for key, model in holder.models.items()
                   if key not in fed.method.remade}  # fmt: skip
     return {
         "models": models,
         "state": holder.state,
-        "steps": getattr(holder, "steps", 0),
+        "steps": holder.steps,
         "optimizer": optimizer.state_dict() if optimizer else None,
     }
 

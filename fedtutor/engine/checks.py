@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from ..errors import DataError, ModelError, SettingError, TrainingError
 from ..settings import Settings
-from .kinds import is_finite
+from .kinds import in_short, is_finite
 
 
 def require_parts(scenario, method, settings) -> None:
@@ -18,7 +18,7 @@ def require_parts(scenario, method, settings) -> None:
     )  # fmt: skip
     for name, value, right, do in parts:
         if not right:
-            raise SettingError(f"the {name} is {_short(value)}", where="Federation", do=do)
+            raise SettingError(f"the {name} is {in_short(value)}", where="Federation", do=do)
     for name, value in vars(method).items():
         if not is_finite(value):
             raise SettingError(f"{name} = {value!r}", where=f"method {method.name}",
@@ -54,7 +54,7 @@ def networks(method, built) -> dict[str, nn.Module]:
     )
     if not right or "model" not in built:
         raise ModelError(
-            f"build returned {_short(built)}", where=f"method {method.name}",
+            f"build returned {in_short(built)}", where=f"method {method.name}",
             do='return networks by name, "model" among them: {"model": make()}',
         )  # fmt: skip
     return built
@@ -135,10 +135,3 @@ def require_loss(loss, fed, client) -> None:
             f"local_loss returned {what} for client {client.id}",
             where=f"{fed.method.name}, round {fed.round_}", do=do,
         ) from None  # fmt: skip
-
-
-def _short(value) -> str:
-    if isinstance(value, type):
-        return f"the class {value.__name__}"
-    text = repr(value)
-    return f"a {type(value).__name__}" + (f", {text}" if len(text) <= 60 else "")

@@ -92,8 +92,12 @@ def locked(path: Path, do: str = "make the folder writable, or choose another on
 
 
 def save_json(path: Path, value) -> None:
-    """Write `value` as JSON; not-a-number values are refused, because JSON has none."""
-    text = json.dumps(value, indent=1, sort_keys=True, allow_nan=False)
+    """Write `value` as JSON; raises `StorageError` for what JSON has not, such as nan."""
+    try:
+        text = json.dumps(value, indent=1, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise StorageError(f"what belongs in {Path(path).name} is no JSON ({error})",
+                           where=shown(path), do="mend what computed it") from None  # fmt: skip
     write_atomically(path, lambda name: Path(name).write_text(text + "\n", encoding="utf-8"))
 
 
@@ -113,7 +117,7 @@ def once_per_version(read: Callable) -> Callable:
     """`read(path)`, done again only where the file has changed. All callers share what it returns:
     nobody may write into it."""
 
-    @lru_cache(maxsize=256)
+    @lru_cache(maxsize=4096)  # results lie in as many files as there are runs
     def kept(path: Path, version: tuple):
         return read(path)
 

@@ -1,9 +1,11 @@
 """Is a value of the kind that an annotation names? One answer for settings and options.
 
-A whole number may stand for a number. True and False are neither. A number is finite.
+A whole number may stand for a number. True and False are neither. A number is finite. Also here:
+what a user hands over in a few words, and whether it is ours.
 """
 
 import math
+import warnings
 from types import NoneType
 from typing import get_args, get_origin
 
@@ -33,6 +35,26 @@ def words_of(kind, value=None) -> str:
         example = f", such as [{value!r}]" if is_a(value, part) else ""
         return f"a list of {MANY[part]}{example}"
     return " or ".join(WORDS[part] for part in _parts(kind))
+
+
+def in_short(value) -> str:
+    """What stands where something else should, in a few words."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    text = repr(value)
+    return f"a {type(value).__name__}" + (f", {text}" if len(text) <= 60 else "")
+
+
+def is_ours(made) -> bool:
+    """Whether a class or function is of this package; else it is the reader's."""
+    return getattr(made, "__module__", "").partition(".")[0] == __name__.partition(".")[0]
+
+
+def warn_if_replaced(kind: str, name: str, before, now) -> None:
+    """For a decorator: a warning where what is ours gives its name to what is the reader's."""
+    if is_ours(before) and not is_ours(now):
+        warnings.warn(f"{name!r} is a {kind} of the suite; from now on it is yours. Choose another "
+                      "name to have both", UserWarning, stacklevel=3)  # fmt: skip
 
 
 def is_finite(value) -> bool:

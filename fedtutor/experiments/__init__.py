@@ -8,6 +8,6 @@
   `attack_messages`, recorded by `attack_list`.
 """
 
-from .results import RESULTS, Result, accuracies, headlines, load_result, matrices, summary
+from .results import accuracies, headlines, matrices, summary
 
-__all__ = ["RESULTS", "Result", "accuracies", "headlines", "load_result", "matrices", "summary"]
+__all__ = ["accuracies", "headlines", "matrices", "summary"]

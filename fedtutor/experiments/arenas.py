@@ -15,6 +15,7 @@ import torch
 
 from .. import figures, methods, rounds
 from ..engine.files import load_json
+from ..engine.kinds import is_ours
 from ..errors import FedtutorError, TrainingError, choose
 from ..federation import Federation
 from . import recipes, results, stale
@@ -32,7 +33,6 @@ class Arena:
     own methods; without it everybody may, whose code does not refuse.
     """
 
-    words: str
     changes: dict[str, dict] = field(default_factory=lambda: {"quick": {}, "paper": {}})
     guests_of: str = ""
 
@@ -41,13 +41,11 @@ FOUR = {"quick": ["small_resnet", "small_cnn", "small_mobile", "small_mixer"],
         "paper": ["resnet10", "resnet12", "efficientnet_b0", "mobilenetv2"]}  # fmt: skip
 VIRTUAL = {"virtual_ipc": 10, "client_epochs": [], "batch_size": 32, "observe": []}
 ARENAS = {
-    "one network": Arena("everybody has the same network, so weights can be averaged"),
-    "four networks": Arena(
-        "every client has another network, as in FCCL",
+    "one network": Arena(),  # everybody has the same, so weights can be averaged
+    "four networks": Arena(  # every client has another, as in FCCL
         {profile: {"models": names} for profile, names in FOUR.items()},
     ),
-    "virtual images": Arena(
-        "everybody trains on distilled images, as in FedLGD",
+    "virtual images": Arena(  # everybody trains on distilled ones, as in FedLGD
         {"quick": {**VIRTUAL, "models": ["small_convnet"], "local_epochs": 5},
          "paper": {**VIRTUAL, "models": ["convnet"], "local_epochs": 20}},
         guests_of="fedlgd",
@@ -72,8 +70,7 @@ def refusal(recipe: recipes.Recipe, method: str, scenario) -> str:
     """
     settings = replace(recipe.settings, virtual_steps=0)
     try:
-        made = methods.make(method, **recipe.methods.get(method, {}))
-        fed = Federation(_few(scenario), made, settings)
+        fed = Federation(_few(scenario), recipe.make(method), settings)
         with fed.workers():
             fed.begin()
     except Exception as error:
@@ -109,9 +106,8 @@ def refusals(recipe: recipes.Recipe, arena: str, scenario, *, only: Sequence[str
 
 def own_methods(recipe: recipes.Recipe) -> list[str]:
     """Methods that neither the recipe knows nor this package: those of the reader."""
-    package = f"{methods.__name__}."
     return [name for name, cls in methods.METHODS.items()
-            if name not in recipe.methods and not cls.__module__.startswith(package)]  # fmt: skip
+            if name not in recipe.methods and not is_ours(cls)]  # fmt: skip
 
 
 # ------------------------------------------------------------------------------ what is measured
@@ -259,9 +255,8 @@ def _tried(run, method: str, *, threads: int = 1, stop: bool = False) -> Federat
                        local_epochs=1)  # fmt: skip
 
     def federation():
-        made = methods.make(method, **run.recipe.methods.get(method, {}))
         options = {"threads": threads, "artifacts": run.artifacts}
-        return Federation(_few(run.scenario), made, settings, **options)
+        return Federation(_few(run.scenario), run.recipe.make(method), settings, **options)
 
     fed = federation()
     if not stop:

@@ -11,20 +11,20 @@ What takes longer than a reading waits in `data/attacks/queue.toml`, with minute
 import json
 import os
 import time
-import tomllib
 from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
 from statistics import mean
 
 from ..engine.files import ROOT, damaged, load_json, save_json, shown
-from ..errors import SettingError, choose
+from ..errors import choose
 from ..papers import spread
 from . import jobs
 from .attack_messages import averages, papers
 from .attack_studies import figure_six, likelihood, many_pictures, memory
 from .commits import require_committed
 from .environment import environment
+from .recipes import checked, read_toml
 
 FOLDER = ROOT / "data" / "attacks"
 QUEUE = FOLDER / "queue.toml"
@@ -109,15 +109,9 @@ def waiting(path: Path = QUEUE) -> list[dict]:
     Raises `SettingError` for what is unknown, missing or of the wrong type.
     """
     rows = []
-    for number, row in enumerate(tomllib.loads(path.read_text(encoding="utf-8"))["study"], start=1):
+    for number, row in enumerate(read_toml(path)["study"], start=1):
         where = f"{shown(path)}, study {row.get('name', number)!r}"
-        for key in [*row, *KEYS]:
-            kind = KEYS[choose(key, KEYS, kind="key", where=where)]
-            if key not in row:
-                raise SettingError(f"no {key}", where=where, do=f"give {', '.join(KEYS)}")
-            if not isinstance(row[key], (int, float) if kind is float else kind):
-                raise SettingError(f"{key} = {row[key]!r}", where=where,
-                                   do=f"give a {kind.__name__}")  # fmt: skip
+        row = checked(row, KEYS, tuple(KEYS), where)
         function, options = STUDIES[choose(row["like"], STUDIES, kind="study", where=where)]
         rows.append({**row, "function": function, "options": {**options, **row["options"]}})
     return sorted(rows, key=lambda row: -row["value"])
@@ -131,7 +125,7 @@ def queued() -> list[dict]:
         count = (f"{o['networks'] + o['targets']} networks" if "networks" in o
                  else f"{len(o['seeds'])} seeds")  # fmt: skip
         rows.append({"name": row["name"], "data": o.get("pool") or o["scenario"], "size": count,
-                     "minutes": row["minutes"], "on": row["device"],
+                     "minutes": round(row["minutes"]), "on": row["device"],
                      "done": _file(row["name"]).exists()})  # fmt: skip
     return rows
 

@@ -11,12 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import log_softmax, one_hot
+from torch.nn.functional import log_softmax
 
 from .. import losses
 from ..attacks import membership, record
 from ..federation import Federation
-from ..randomness import generator
 from .attack_studies import played_by_recipe
 
 
@@ -56,10 +55,9 @@ def averages(*, seeds: Sequence[int], clients: Sequence[str], private_size: int,
 
     "auc": size -> one per seed, members of the mean against the client's other images, of which
     the attacker does not know which is which. "accuracy": size -> one per seed, of the two clients
-    at home, at the end. "decoded": the share of pixel variance that a linear map from the curious
-    client's features explains on the victim's images, before and after.
+    at home, at the end.
     """
-    found, learned, decoded = {}, {}, []
+    found, learned = {}, {}
     for seed in seeds:
         for size in sizes:
             fed = played_by_recipe("repshare", {
@@ -67,15 +65,13 @@ def averages(*, seeds: Sequence[int], clients: Sequence[str], private_size: int,
                 "scenario.split_seed": seed}, seed=seed, clients=clients)  # fmt: skip
             victim, test = fed.clients[0], fed.scenario.tests[fed.clients[0].domain]
             asked = Candidates(fed.scenario.inputs(victim.private.x), victim.private.y,
-                               _averaged_images(fed, victim, size),
+                               _averaged_images(fed, victim),
                                fed.scenario.inputs(test.x), test.y)  # fmt: skip
             scores = from_means(fed, asked, "observations")
             found.setdefault(str(size), []).append(membership.auc(scores, asked.member))
             matrix = fed.history["accuracy"][-1]["matrix"]
             learned.setdefault(str(size), []).append(float(np.diag(matrix).mean()))
-        decoded.append([_explained(network.features, asked)
-                        for network in (fed.make().eval(), fed.clients[1].model)])  # fmt: skip
-    return {"auc": found, "accuracy": learned, "decoded": decoded}
+    return {"auc": found, "accuracy": learned}
 
 
 def from_weights(fed: Federation, asked: Candidates, name: str) -> Tensor:
@@ -147,7 +143,7 @@ def _in_means(look: Callable, asked: Candidates, means: Tensor) -> Tensor:
     return scores
 
 
-def _copy(fed: Federation, targets: list, *, mu: float = 0.02, epochs: int = 10):
+def _copy(fed: Federation, targets: list):
     """A network that answers public images as the messages do; from weights of its own.
 
     `targets`: logits, and similarities or not, batch by batch. Which images are in a batch is
@@ -156,13 +152,13 @@ def _copy(fed: Federation, targets: list, *, mu: float = 0.02, epochs: int = 10)
     public, orders = fed.scenario.normalize(fed.scenario.public.x), fed.public_batches(fed.round_)
     copy = fed.make()
     optimizer = torch.optim.Adam(copy.parameters(), lr=3e-3)
-    for _ in range(epochs):
+    for _ in range(10):
         for k, index in enumerate(orders):
             h = copy.features(public[index])
             z = copy.classifier(h)
             loss = -(targets[0][k].softmax(1) * log_softmax(z, 1)).sum(1).mean()
             if len(targets) > 1:
-                own = losses.without_diagonal(losses.instance_similarity(h, mu=mu))
+                own = losses.without_diagonal(losses.instance_similarity(h, mu=0.02))
                 loss = loss + losses.instance_similarity_loss(own, targets[1][k])
             optimizer.zero_grad()
             loss.backward()
@@ -170,22 +166,9 @@ def _copy(fed: Federation, targets: list, *, mu: float = 0.02, epochs: int = 10)
     return copy
 
 
-def _averaged_images(fed: Federation, client, size: int) -> Tensor:
+def _averaged_images(fed: Federation, client) -> Tensor:
     """The truth for `averages`: which images were in the client's last observation."""
-    own = generator(fed.seed, client.id, fed.round_, "n_avg")
-    y = client.data.y
-    order = torch.randperm(len(y), generator=own)
-    rank = one_hot(y[order], fed.scenario.num_classes).cumsum(0)
-    inside = torch.zeros(len(y), dtype=torch.bool)
-    inside[order[rank.gather(1, y[order][:, None])[:, 0] <= size]] = True
+    client.begin_round(client.round_)  # so that it draws once more what it drew
+    inside = torch.zeros(len(client.data), dtype=torch.bool)
+    inside[fed.method.some_of_each(client)] = True
     return inside
-
-
-@torch.no_grad()
-def _explained(look: Callable, asked: Candidates) -> float:
-    """Share of the pixels' variance that a ridge from features explains, fitted on `x_own`."""
-    x, x_own = asked.x.flatten(1), asked.x_own.flatten(1)
-    a, a_own = (torch.cat([look(v), torch.ones(len(v), 1)], 1).double()
-                for v in (asked.x, asked.x_own))  # fmt: skip
-    w = torch.linalg.solve(a_own.T @ a_own + 1e-2 * torch.eye(a.shape[1]), a_own.T @ x_own.double())
-    return 1 - float((a @ w - x).square().sum() / (x - x_own.mean(0)).square().sum())

@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 import torch
 
-from .. import methods, scenarios
+from .. import methods
 from ..attacks import inversion, membership, quality, record
 from ..channel import Message
 from ..datasets import bundled
@@ -99,15 +99,14 @@ def played_by_recipe(method: str, overrides: dict, *, seed: int, clients: Sequen
     `record`: what is kept of the channel; all of the last round where nothing is said.
     """
     recipe = recipes.load("attacks", profile=profile, scenario=scenario, overrides=overrides)
-    data = scenarios.build(recipe.scenario, **recipe.scenario_options)
+    data = recipe.build()
     if clients:
         kept = tuple(client for client in data.clients if client.id in clients)
         tests = {c.domain: data.tests[c.domain] for c in kept}
         data = replace(data, clients=kept, tests=tests)
     record = record or {"rounds": [recipe.settings.rounds]}
     settings = {**vars(recipe.settings), "record": record}
-    made = methods.make(method, **recipe.methods[method])
-    return played(data, made, seed=seed, **options, **settings)
+    return played(data, recipe.make(method), seed=seed, **options, **settings)
 
 
 def likelihood(*, pool: str, networks: int, targets: int, private: dict | None = None,

@@ -1,17 +1,19 @@
 """What `python -m fedtutor` does with runs and results."""
 
+import argparse
 import json
+import math
 import os
 import time
 from collections import Counter
 from pathlib import Path
 
-from ..engine.arguments import amount, count, names
 from ..engine.files import ROOT, shown
 from ..errors import SettingError
+from .results import RESULTS
 
-RESULTS = {"type": Path, "default": ROOT / "data" / "results",
-           "help": "where results lie and go; default data/results"}  # fmt: skip
+FOLDER = {"type": Path, "default": RESULTS,
+          "help": "where results lie and go; default data/results"}  # fmt: skip
 DEVICE = {"default": "auto", "help": "auto (default), cpu or cuda"}
 
 
@@ -49,23 +51,23 @@ def register(jobs) -> None:
     job.add_argument("--download", action="store_true", help="fetch missing data where possible")
     job.add_argument("--manifest", type=Path, default=ROOT / "data" / "queue.toml",
                      help="the file that names the runs; default data/queue.toml")  # fmt: skip
-    job.add_argument("--results", **RESULTS)
+    job.add_argument("--results", **FOLDER)
     job.add_argument("--kept", type=Path, help="checkpoints; default queue/ in the cache")
     job.set_defaults(do=work_queue)
     job = jobs.add_parser("stale", help="results whose code has changed since")
-    job.add_argument("--results", **RESULTS)
+    job.add_argument("--results", **FOLDER)
     job.add_argument("--all", action="store_true",
                      help="list all that is stale, dirty, or does not know its code")  # fmt: skip
     job.set_defaults(do=list_stale)
     job = jobs.add_parser("fold", help="results: one file of lines in place of one file per run")
-    job.add_argument("folder", nargs="?", **RESULTS)
+    job.add_argument("folder", nargs="?", **FOLDER)
     job.set_defaults(do=fold_results)
     job = jobs.add_parser("benchmark", help="train what notebook 07 reads, as far as it is missing")
     job.add_argument("scenario", nargs="?", default="digits-mini", help="default: digits-mini")
     job.add_argument("--minutes", type=amount, default=180, help="start no run later (default 180)")
     job.add_argument("--methods", type=names, default=[], metavar="A,B",
                      help="default: all that may enter")  # fmt: skip
-    job.add_argument("--results", **RESULTS)
+    job.add_argument("--results", **FOLDER)
     job.set_defaults(do=record_benchmark)
 
 
@@ -95,12 +97,10 @@ def rehearse_all(options) -> int:
 
 def work_queue(options) -> int:
     """List, run or pack; the status is 1 where a run failed. Nothing is downloaded unasked."""
-    before = os.environ.get("FEDTUTOR_OFFLINE", "")
-    os.environ["FEDTUTOR_OFFLINE"] = "" if options.download else "1"  # child processes see it, too
-    try:
+    from ..datasets import sources
+
+    with sources.offline(not options.download):
         return _work_queue(options)
-    finally:
-        os.environ["FEDTUTOR_OFFLINE"] = before
 
 
 def _work_queue(options) -> int:
@@ -197,3 +197,34 @@ def record_benchmark(options) -> int:
         names=options.methods, say=say,
     )  # fmt: skip
     return 1 if failed else 0
+
+
+# --- what the words of a command line stand for
+
+
+def count(text: str) -> int:
+    """A whole number from 1."""
+    return _number(text, int, 1, "a whole number from 1")
+
+
+def amount(text: str) -> float:
+    """A number from 0."""
+    return _number(text, float, 0, "a number from 0")
+
+
+def names(text: str) -> list[str]:
+    """What stands between commas."""
+    found = [name.strip() for name in text.split(",")]
+    if "" in found:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of names such as solo,fedavg")
+    return list(dict.fromkeys(found))
+
+
+def _number(text: str, kind: type, least: int, words: str):
+    try:
+        value = kind(text)
+    except ValueError:
+        value = math.nan
+    if not value >= least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {words}")
+    return value

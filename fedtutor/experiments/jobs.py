@@ -46,11 +46,11 @@ class Job:
         self.process.start()
         theirs.close()
 
-    def outcome(self, seconds: float = 0) -> tuple | None:
-        """(DONE, what it returned) or (FAILED, the error); None where it works on after that."""
+    def outcome(self) -> tuple | None:
+        """(DONE, what it returned) or (FAILED, the error); None while it works."""
         alive = self.process.is_alive()  # asked first: a last word may come in between
         try:
-            if self.answer.poll(seconds):
+            if self.answer.poll():
                 return self.answer.recv()
         except EOFError:
             alive = False

@@ -105,8 +105,8 @@ class Run:
 # --- the manifest
 
 
-def load(path: Path = MANIFEST) -> list[Run]:
-    """All runs of a manifest, in its order. A run that two tables share is there twice.
+def load(path: Path = MANIFEST, *, paper: str = "") -> list[Run]:
+    """All runs of a manifest, or of one paper in it, in its order. What two tables share is twice.
 
     Raises `SettingError` for whatever is unknown, missing or of the wrong type.
     """
@@ -115,14 +115,14 @@ def load(path: Path = MANIFEST) -> list[Run]:
     if not path.exists():
         raise SettingError(f"there is no manifest {path.name}", where=where,
                            do=f"check the path; the queue's own is {shown(MANIFEST)}")  # fmt: skip
-    content = _checked(recipes.read_toml(path), {"table": list[dict]}, (), where)
+    content = recipes.checked(recipes.read_toml(path), {"table": list[dict]}, (), where)
     for number, table in enumerate(content.get("table", []), start=1):
         where = f"{shown(path)}, table {table.get('name', number)!r}"
-        table = _checked(table, TABLE, ("name", "paper", "recipe", "rows", "value"), where)
+        table = recipes.checked(table, TABLE, ("name", "paper", "recipe", "rows", "value"), where)
         for row in table["rows"]:
-            row = _checked(row, ROW, ("row", "method", "minutes", "gb"), where)
+            row = recipes.checked(row, ROW, ("row", "method", "minutes", "gb"), where)
             for column in table.get("columns", [{}]):
-                column = _checked(column, COLUMN, (), where)
+                column = recipes.checked(column, COLUMN, (), where)
                 runs += _runs(path, table, row, column, f"{where}, row {row['row']!r}")
     return runs
 
@@ -165,16 +165,6 @@ def _runs(path: Path, table: dict, row: dict, column: dict, where: str) -> list[
     ) for seed in seeds]  # fmt: skip
 
 
-def _checked(given: dict, known: dict, needed: Sequence[str], where: str) -> dict:
-    """A copy of `given`, after a look at its keys and types."""
-    for key in given:
-        choose(key, known, kind="key", where=where)
-    for key in needed:
-        if key not in given:
-            raise SettingError(f"no {key!r}", where=where, do=f"give it: {', '.join(needed)}")
-    return {key: recipes.typed(key, value, known[key], where) for key, value in given.items()}
-
-
 def _require_published(table: dict, row: str, column: str, where: str) -> None:
     """Refuse names that no published table or claim has."""
     if not table.get("tables") and not table.get("claims"):
@@ -192,7 +182,7 @@ def _require_published(table: dict, row: str, column: str, where: str) -> None:
 # --- what is done, and what can be done here
 
 
-def survey(runs: Sequence[Run], folder=results.RESULTS) -> tuple[dict, list[str]]:
+def survey(runs: Sequence[Run], folder) -> tuple[dict, list[str]]:
     """(path -> `Result`, faults in words): what `folder` holds of the runs.
 
     A file that is cut, altered, foreign, of other settings, or a second one of its run is named and

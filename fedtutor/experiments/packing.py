@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import scenarios
 from ..datasets import sources
 from ..datasets.arrays import packed
 from ..datasets.cache import reading
@@ -70,7 +69,7 @@ def pack(runs: Sequence[Run], out, *, limit: float = 60, say: Callable = print) 
 def _rows(run: Run) -> dict[tuple[str, str], np.ndarray]:
     """(set, split) -> the numbers of the images that the run's scenario takes, ascending."""
     with sources.noted() as notes:
-        scenarios.build(run.recipe.scenario, **run.recipe.scenario_options)
+        run.recipe.build()
     taken = {}
     for name, split, index in notes:
         taken = _merged(taken, {(name, split): np.unique(index)})

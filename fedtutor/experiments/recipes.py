@@ -22,6 +22,7 @@ and replaces the recipe's value where that scenario is chosen; so do scenario_op
 
 import json
 import tomllib
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from inspect import signature
@@ -29,11 +30,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from .. import scenarios
 from ..engine.files import ROOT, once_per_version, shown
 from ..engine.kinds import is_a, words_of
 from ..errors import SettingError, choose
-from ..methods import METHODS, make, parameters
-from ..scenarios.base import SCENARIOS
+from ..methods import METHODS, Method, make, parameters
+from ..scenarios import SCENARIOS
 from ..settings import FIELDS, Settings
 
 RECIPES = ROOT / "data" / "recipes"
@@ -63,6 +65,14 @@ class Recipe:
         """This recipe with more overrides; those that were given before stay."""
         overrides = {"recompute": self.recompute, **self.overrides, **changes}
         return load(self.name, profile=self.profile, overrides=overrides, scenario=self.scenario)
+
+    def build(self) -> scenarios.Scenario:
+        """Its scenario."""
+        return scenarios.build(self.scenario, **self.scenario_options)
+
+    def make(self, method: str) -> Method:
+        """A method with its parameters; one that it does not name has those of the code."""
+        return make(method, **self.methods.get(method, {}))
 
     def values(self) -> dict:
         """Flat key -> value, in the order scenario, settings, methods."""
@@ -239,6 +249,16 @@ def typed(key: str, value, kind, where: str):
     if not is_a(value, kind) or (kind is float and huge):
         raise SettingError(f"{key} = {value!r}", where=where, do=f"give {words_of(kind, value)}")
     return float(value) if kind is float else value
+
+
+def checked(given: dict, known: dict, needed: Sequence[str], where: str) -> dict:
+    """A copy of `given`, after a look at its keys and types."""
+    for key in given:
+        choose(key, known, kind="key", where=where)
+    for key in needed:
+        if key not in given:
+            raise SettingError(f"no {key!r}", where=where, do=f"give it: {', '.join(needed)}")
+    return {key: typed(key, value, known[key], where) for key, value in given.items()}
 
 
 def _require_plain(key: str, value, where: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import torch
 
-from .. import methods, scenarios
+from .. import methods
 from ..engine.files import save_json
 from ..errors import SettingError, choose
 from . import jobs, recipes, results, stale
@@ -44,7 +44,7 @@ def missing(scenario: str, *, folder=results.RESULTS, names: Sequence[str] = ())
                 where="benchmark",
                 do=f"add [methods.{name}] to data/recipes/{RECIPE}.toml, or leave it out",
             )
-    data, found = scenarios.build(recipe.scenario, **recipe.scenario_options), []
+    data, found = recipe.build(), []
     for arena in ARENAS:
         asked = refusals(recipe, arena, data, only=names or list(recipe.methods))
         enter = [m for m, reason in asked.items() if not reason]

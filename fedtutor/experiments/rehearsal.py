@@ -99,9 +99,9 @@ def play(recipe: Recipe, method: str, number: int, *, checkpoint, device: str = 
     began, seen = time.perf_counter(), {}
     if torch.device(device).type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    scenario = scenarios.build(recipe.scenario, **recipe.scenario_options)
+    scenario = recipe.build()
     fed = Federation(
-        scenario, methods.make(method, **recipe.methods.get(method, {})), recipe.settings,
+        scenario, recipe.make(method), recipe.settings,
         device=device, threads=threads, artifacts=artifacts,
     )  # fmt: skip
 

@@ -70,12 +70,16 @@ def home_of(result: Result) -> Path:
     return Path(*place, f"{_name(result.method, result.seed, result.overrides)}.json")
 
 
+def touching(method: str, overrides: dict) -> dict:
+    """The overrides that touch a run of this method."""
+    return {key: value for key, value in overrides.items()
+            if key.partition(".")[0] in (key, "scenario", method)}  # fmt: skip
+
+
 def _name(method: str, seed: int, overrides: dict) -> str:
-    name = f"{method}-seed{seed}"
-    touching = {key: value for key, value in overrides.items()
-                if key.partition(".")[0] in (key, "scenario", method)}  # fmt: skip
-    if touching:
-        text = json.dumps(touching, sort_keys=True)
+    name, changed = f"{method}-seed{seed}", touching(method, overrides)
+    if changed:
+        text = json.dumps(changed, sort_keys=True)
         name += f"-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
     return name
 
@@ -116,7 +120,7 @@ def load_all(folder=RESULTS) -> dict[Path, Result | StorageError]:
     return found
 
 
-def fold(folder=RESULTS) -> tuple[int, list[str]]:
+def fold(folder) -> tuple[int, list[str]]:
     """Fold every run's own file into the lines of its scenario (`stored.py`).
 
     Returns how many, and which files stay as they are and why: what cannot be read, and what is

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import torch
 
-from .. import methods, rounds, scenarios
+from .. import methods, rounds
 from ..engine.checkpoints import Checkpoints
 from ..engine.counting import Work
 from ..engine.workers import device_of
@@ -35,23 +35,22 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
     if folder is not None:
         require_committed(folder)
     if scenario is None:
-        scenario = scenarios.build(recipe.scenario, **recipe.scenario_options)
+        scenario = recipe.build()
     if scenario.name != recipe.scenario:
         raise SettingError(
             f"the data are {scenario.name!r}, the recipe asks for {recipe.scenario!r}",
             where=f"run of {method}", do="build the recipe's scenario, or load another recipe",
         )  # fmt: skip
     threads = threads or os.cpu_count() or 1
-    parameters = parameters_of(recipe, method)
     about = made_by(recipe, method, device, threads)  # now: the code may be edited while it runs
     if checkpoint is not None:
-        kept = isinstance(checkpoint, Checkpoints)
-        checkpoint = checkpoint if kept else Checkpoints(checkpoint, every=120.0)
+        if not isinstance(checkpoint, Checkpoints):
+            checkpoint = Checkpoints(checkpoint, every=120.0)
         checkpoint.code = about["code"]["hash"]
     if torch.device(device).type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     fed = Federation(
-        scenario, methods.make(method, **parameters), recipe.settings,
+        scenario, recipe.make(method), recipe.settings,
         seed=seed, device=device, threads=threads, artifacts=artifacts,
     )  # fmt: skip
 
@@ -75,10 +74,8 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
     counted = {}
     if played[:1] == [1]:  # nothing was resumed
         counted = {"work": work.as_dict(), "start": {**start.as_dict(), "peak_memory": resident}}
-    measured = result(
-        recipe, method, seed=seed, scenario=scenario, history=history, device=device,
-        threads=threads, about=about, **counted,
-    )  # fmt: skip
+    measured = result(recipe, method, seed=seed, scenario=scenario, history=history, about=about,
+                      device=device, **counted)  # fmt: skip
     if folder is not None:
         save_result(measured, result_path(recipe, method, seed, folder=folder))
     return measured
@@ -99,13 +96,13 @@ def different(names, *, where: str) -> list[str]:
     return list(names)
 
 
-def result(recipe: Recipe, method: str, *, seed: int, scenario, history: dict, device="cpu",
-           threads: int = 1, about: dict | None = None, **counted: dict) -> Result:  # fmt: skip
+def result(recipe: Recipe, method: str, *, seed: int, scenario, history: dict, about: dict,
+           device="cpu", **counted: dict) -> Result:  # fmt: skip
     """The `Result` of a run that has just ended in this process with `history`.
 
-    `about` is what `made_by` said when it began; without it, it is asked now. `counted` joins the
-    totals: "work", what all rounds computed (`counting.Work`); "start", the same before round 1
-    (what an artifact held is not in it), with the process's peak memory before the run.
+    `about` is what `made_by` said when it began. `counted` joins the totals: "work", what all
+    rounds computed (`counting.Work`); "start", the same before round 1 (what an artifact held is
+    not in it), with the process's peak memory before the run.
     """
     sent = {direction: 0 for direction in ("up", "down", "peer")}
     for row in history["bytes"]:
@@ -123,6 +120,6 @@ def result(recipe: Recipe, method: str, *, seed: int, scenario, history: dict, d
         },
         method=method, parameters=parameters_of(recipe, method), settings=asdict(recipe.settings),
         overrides=recipe.overrides, seed=seed,
-        environment=about or made_by(recipe, method, device, threads), history=history,
+        environment=about, history=history,
         headline=reached[-1], best=max(reached, key=lambda row: row["intra"]), totals=totals,
     )  # fmt: skip

@@ -15,13 +15,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..engine.files import ROOT, shown
+from ..engine.files import shown
 from ..errors import SettingError
 from . import code_hash, stored
 from .commits import first
 
 CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
-RESULTS = ROOT / "data" / "results"
 WORDS = "its code has changed"  # in lists of what is to be done
 OTHER = "recorded by other code"  # a warning begins so: notebooks know it by these words
 FIRST = 20
@@ -55,7 +54,7 @@ def is_stale(result) -> bool:
     return standing(result.method, result.settings, scenario, made)[0] == STALE
 
 
-def states(folder=RESULTS) -> pd.DataFrame:
+def states(folder) -> pd.DataFrame:
     """folder | result | state | changed | dirty | commit, one row per result.
 
     `changed`: files of the package, and definitions of a reader, whose meaning differs; for an

@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..engine.files import damaged, write_atomically
+from ..engine.files import damaged, once_per_version, write_atomically
 from ..errors import StorageError
 
 DIGITS = 6  # of a folded loss; accuracies are kept as they are
@@ -32,9 +32,6 @@ class Entry:
         found, part = damaged(self.file, why), "line" if "line" in self.file.suffix else "file"
         return StorageError(found.what, where=found.where,
                             do=f"delete that {part} and run again; it is made anew")  # fmt: skip
-
-
-_read: dict[str, tuple] = {}  # file -> ((time, size), entries by the path of their run)
 
 
 def entries(folder) -> dict[Path, Entry]:
@@ -62,15 +59,15 @@ def folded(path: Path) -> Path:
 
 def _entries_of(file: Path) -> dict[Path, Entry]:
     try:
-        about = file.stat()
-        known = _read.get(str(file))
-        if known is None or known[0] != (about.st_mtime_ns, about.st_size):
-            text = file.read_text(encoding="utf-8")
-            made = _lines(file, text) if file.suffix == ".jsonl" else {file: _parsed(file, text)}
-            known = _read[str(file)] = (about.st_mtime_ns, about.st_size), made
-        return known[1]
+        return _read(file)
     except (OSError, ValueError) as error:
         return {file: Entry(file, error=damaged(file, error))}
+
+
+@once_per_version
+def _read(file: Path) -> dict[Path, Entry]:
+    text = file.read_text(encoding="utf-8")
+    return _lines(file, text) if file.suffix == ".jsonl" else {file: _parsed(file, text)}
 
 
 def _lines(file: Path, text: str) -> dict[Path, Entry]:

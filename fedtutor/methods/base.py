@@ -8,12 +8,11 @@ is available wherever methods are named.
 
 import math
 import re
-import warnings
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from inspect import get_annotations, isroutine, signature
 
-from ..engine.kinds import is_finite
+from ..engine.kinds import is_finite, warn_if_replaced
 from ..errors import SettingError, choose
 from ..losses import cross_entropy
 
@@ -145,19 +144,12 @@ def register(name: str):
             )
         _check_parameters(cls, name)
         _check_hooks(cls, name)
-        before = METHODS.get(name)
-        if _is_ours(before) and not _is_ours(cls):
-            warnings.warn(f"{name!r} is a method of the suite; from now on it is yours. Choose "
-                          "another name to have both", UserWarning, stacklevel=2)  # fmt: skip
+        warn_if_replaced("method", name, METHODS.get(name), cls)
         cls.name = name
         METHODS[name] = cls
         return cls
 
     return enter
-
-
-def _is_ours(cls) -> bool:
-    return getattr(cls, "__module__", "").startswith(f"{__package__}.")
 
 
 def _check_hooks(cls, name: str) -> None:

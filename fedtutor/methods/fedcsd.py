@@ -17,7 +17,7 @@ from ..errors import SettingError
 from .base import register
 from .fedavg import FedAvg
 from .shared.prototypes import own_prototypes
-from .shared.public import frozen, teacher_logits
+from .shared.public import frozen, gathered, teacher_logits
 
 TEACHERS = {
     "refined": "the teacher's logits times similarity scores (Eq. 10)",
@@ -103,8 +103,8 @@ class FedCSD(FedAvg):
     def _exchange(self, fed, clients) -> None:
         own = fed.ask(clients, self.teacher_prototypes)  # line 4
         if self.prototypes == "global":
-            sent = [fed.channel.up(c, "prototypes", p) for c, p in zip(clients, own, strict=True)]
-            mean = losses.global_prototypes(torch.stack(sent))  # line 7
+            sent = gathered(fed, clients, "prototypes", own)
+            mean = losses.global_prototypes(sent)  # line 7
             own = [fed.channel.down(c, "prototypes", mean) for c in clients]
         for client, prototypes in zip(clients, own, strict=True):
             client.state["prototypes"] = prototypes

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 
 from .. import losses
+from ..channel import SERVER
 from ..distillation import (
     VirtualImages,
     class_statistics,
@@ -106,9 +107,8 @@ class FedLGD(FedAvg):
 
     def _noise(self, fed) -> VirtualImages:
         """The server's images before any matching."""
-        own = generator(fed.seed, "server", "virtual")
-        scenario = fed.scenario
-        shape = (scenario.channels, *next(iter(scenario.tests.values())).x.shape[2:])
+        own = generator(fed.seed, SERVER, "virtual")
+        scenario, shape = fed.scenario, fed.scenario.shape
         if self.global_init == "statistics":
             return drawn(_averaged(fed), self.global_ipc, shape, own)
         y = labels_of(torch.ones(scenario.num_classes, device=fed.device), self.global_ipc)

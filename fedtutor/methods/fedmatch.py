@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .. import losses
 from .base import register
-from .shared.public import PublicMethod
+from .shared.public import PublicMethod, gathered
 
 
 @register("fedmatch")
@@ -38,9 +38,7 @@ class FedMatch(PublicMethod):
     lambda_a: float = 0.01  # weight of the vote
 
     def exchange(self, fed, clients, x, z):
-        sent = torch.stack(
-            [fed.channel.up(c, "logits", own) for c, own in zip(clients, z, strict=True)]
-        )
+        sent = gathered(fed, clients, "logits", z)
         nearest = nearest_others(sent, min(self.helpers, len(clients) - 1))
         return [fed.channel.down(c, "helper logits", sent[i])
                 for c, i in zip(clients, nearest, strict=True)]  # fmt: skip

@@ -12,7 +12,7 @@ import torch
 from ..losses import mean_scores, score_distillation
 from .base import register
 from .fedavg import average
-from .shared.public import PublicMethod
+from .shared.public import PublicMethod, gathered
 
 
 @register("rcfl")
@@ -43,9 +43,9 @@ class RCFL(PublicMethod):
             c.model.load_state_dict(average(states, [1 - self.alpha, self.alpha]))
 
     def exchange(self, fed, clients, x, z):
-        sent = [fed.channel.up(c, "logits", own) for c, own in zip(clients, z, strict=True)]
+        sent = gathered(fed, clients, "logits", z)
         owns = torch.stack([fed.server.state[c.id] for c in clients]).float()
-        scores = mean_scores(torch.stack(sent), owns)
+        scores = mean_scores(sent, owns)
         return [fed.channel.down(c, "mean scores", scores) for c in clients]
 
     def public_loss(self, client, x, z, scores):

@@ -186,14 +186,15 @@ class RepShare(Method):
             means = mean(torch.arange(len(h), device=h.device))
             client.state["releases"] += 1
         if self._observes():
-            drawn = [self._some(client, data.y, level, classes) for _ in range(self.m_up)]
+            drawn = [self.some_of_each(client) for _ in range(self.m_up)]
             observations = torch.stack([mean(index) for index in drawn])
             client.state["releases"] += self.m_up
         weights = torch.bincount(data.y, weights=level, minlength=classes)
         return means, observations, weights.to(h.dtype)
 
-    def _some(self, client, y, level, classes: int) -> Tensor:
+    def some_of_each(self, client) -> Tensor:
         """Indices of n_avg images of each class, drawn without replacement; all if fewer."""
+        y, level, classes = client.data.y, client.state["levels"], client.scenario.num_classes
         order = torch.randperm(len(y), generator=client.generator("n_avg")).to(y.device)
         order = order[level[order] > 0]
         rank = torch.nn.functional.one_hot(y[order], classes).cumsum(0)

@@ -12,7 +12,7 @@ import torch
 
 from .. import losses
 from .base import register
-from .shared.public import PublicMethod
+from .shared.public import PublicMethod, gathered
 
 
 @register("rhfl")
@@ -40,9 +40,7 @@ class RHFL(PublicMethod):
         super().collaborate(fed, clients)
 
     def exchange(self, fed, clients, x, z):
-        sent = torch.stack(
-            [fed.channel.up(c, "logits", own) for c, own in zip(clients, z, strict=True)]
-        )
+        sent = gathered(fed, clients, "logits", z)
         others = [torch.cat([sent[:i], sent[i + 1 :]]) for i in range(len(sent))]
         return [
             fed.channel.down(c, "other logits", o) for c, o in zip(clients, others, strict=True)

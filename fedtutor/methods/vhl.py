@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .. import losses
+from ..channel import SERVER
 from ..randomness import generator, on_device
 from .base import register
 from .fedavg import FedAvg
@@ -59,9 +60,8 @@ class VHL(FedAvg):
     def start(self, fed):
         super().start(fed)
         fed.server.models["model"] = self._network(fed.make)
-        own, classes = generator(fed.seed, "server", "noise"), fed.scenario.num_classes
-        shape = next(iter(fed.scenario.tests.values())).x.shape[1:]
-        x = noise_images(classes, self.noise_ipc, shape, own).to(fed.device)
+        own, classes = generator(fed.seed, SERVER, "noise"), fed.scenario.num_classes
+        x = noise_images(classes, self.noise_ipc, fed.scenario.shape, own).to(fed.device)
         y = torch.arange(classes, device=fed.device).repeat_interleave(self.noise_ipc)
         fed.server.state["noise"] = {"x": x, "y": y}
 

@@ -16,10 +16,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.metadata import version
 
 import pandas as pd
 import torch
-import torchvision
 from tqdm.notebook import tqdm
 
 from .. import __version__, figures, methods, scenarios
@@ -113,9 +113,10 @@ class Run:
     def federation(self, method: str, seed: int = 0, **changes) -> Federation:
         """Clients, server and networks as the recipe says; `fed.method.start(fed)` is to come."""
         recipe = self._changed(changes)
-        made = methods.make(method, **recipe.methods.get(method, {}))
-        return Federation(self._data(recipe), made, recipe.settings, seed=seed, device=self.device,
-                          threads=self.threads, artifacts=self.artifacts)  # fmt: skip
+        return Federation(
+            self._data(recipe), recipe.make(method), recipe.settings,
+            seed=seed, device=self.device, threads=self.threads, artifacts=self.artifacts,
+        )  # fmt: skip
 
     def _changed(self, changes: dict) -> recipes.Recipe:
         return self.recipe.change(changes) if changes else self.recipe
@@ -125,7 +126,7 @@ class Run:
         asked = recipe.scenario, recipe.scenario_options
         if asked == (self.recipe.scenario, self.recipe.scenario_options):
             return self.scenario
-        return scenarios.build(recipe.scenario, **recipe.scenario_options)
+        return recipe.build()
 
     def _train(self, recipe, method: str, seed: int, **options) -> Result:
         return train(
@@ -173,7 +174,7 @@ def start(names: dict, *, recipe: str) -> Run:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     run = Run(
         recipe=loaded,
-        scenario=scenarios.build(loaded.scenario, **loaded.scenario_options),
+        scenario=loaded.build(),
         seeds=_seeds(given["seeds"]),
         methods=different(given["methods"], where="parameters cell"),
         device=device_of(given["device"]),
@@ -182,7 +183,7 @@ def start(names: dict, *, recipe: str) -> Run:
     torch.set_num_threads(1)  # clients run in parallel instead; equal bits, see engine/workers.py
     pd.set_option("display.max_colwidth", None)  # claims are sentences
     versions = {"fedtutor": __version__, "Python": platform.python_version(),
-                "torch": torch.__version__, "torchvision": torchvision.__version__}  # fmt: skip
+                "torch": torch.__version__, "torchvision": version("torchvision")}  # fmt: skip
     named = " · ".join(f"{name} {value.partition('+')[0]}" for name, value in versions.items())
     on = torch.cuda.get_device_name(run.device) if run.device.startswith("cuda") else "CPU"
     print(f"environment: {named} · {on}, {run.threads} threads")

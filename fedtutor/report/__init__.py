@@ -1,5 +1,7 @@
 """What was printed and what was measured, side by side."""
 
-from .tables import COLUMNS, EQUAL, NO_RUN, PAPER, REDUCED, beside, build
+from .beside import beside
+from .tables import COLUMNS, EQUAL, NO_RUN, PAPER, REDUCED, build, compared
 
-__all__ = ["COLUMNS", "EQUAL", "NO_RUN", "PAPER", "REDUCED", "beside", "build"]
+__all__ = ["COLUMNS", "EQUAL", "NO_RUN", "PAPER", "REDUCED", "beside", "build",
+           "compared"]  # fmt: skip

@@ -1,14 +1,16 @@
 """What `python -m fedtutor report` does."""
 
+import os
 from pathlib import Path
 
 from ..engine.files import ROOT
+from ..experiments.results import RESULTS
 
 
 def register(jobs) -> None:
     """Enter report into the command line."""
     job = jobs.add_parser("report", help="the papers' tables and claims beside what was measured")
-    job.add_argument("--results", type=Path, default=ROOT / "data" / "results",
+    job.add_argument("--results", type=Path, default=RESULTS,
                      help="where results lie; default data/results")  # fmt: skip
     job.add_argument("--readme", action="store_true", help="write the table into README.md")
     job.add_argument("--numbers", action="store_true",
@@ -16,6 +18,25 @@ def register(jobs) -> None:
     job.add_argument("--all", action="store_true",
                      help="list all that is stale, dirty, or does not know its code")  # fmt: skip
     job.set_defaults(do=write_report)
+    job = jobs.add_parser("reproduce", help="a printed table beside ours: what is missing is run")
+    job.add_argument("request", metavar="TABLE", help='a paper and its table, such as "FCCL+ X"')
+    job.add_argument("--dry-run", action="store_true", help="say what it needs, and run nothing")
+    job.add_argument("--profile", default="paper",
+                     help="paper (default): the paper's settings; quick: smaller ones")  # fmt: skip
+    job.add_argument("--rows", default="", metavar="WORD",
+                     help="rows or columns with this word, such as MNIST or FedAvg")  # fmt: skip
+    job.add_argument("--seeds", type=int, nargs="+", default=(), help="default: those of the queue")
+    job.add_argument("--at-once", type=int, default=max(1, min(8, os.cpu_count() or 1)),
+                     help="runs side by side; default: one on each core, up to 8")  # fmt: skip
+    job.add_argument("--again", action="store_true", help="play what data/results holds, too")
+    job.add_argument("--device", default="cpu", help='"cpu" (default), "cuda" or "auto"')
+    job.add_argument("--download", action="store_true", help="fetch missing data where possible")
+    job.add_argument("--results", type=Path, default=ROOT / "build" / "reproduced" / "results",
+                     help="where new results go; default build/reproduced/results")  # fmt: skip
+    job.add_argument("--output", type=Path, default=ROOT / "build" / "reproduced",
+                     help="where the table goes; default build/reproduced")  # fmt: skip
+    job.add_argument("--kept", type=Path, help="checkpoints; default queue/ in the cache")
+    job.set_defaults(do=reproduce_table)
 
 
 def write_report(options) -> int:
@@ -38,3 +59,10 @@ def write_report(options) -> int:
     print(ledger.counts(book).to_string())
     print("\n" + stale.in_words(stale.states(options.results), every=options.all))
     return 0
+
+
+def reproduce_table(options) -> int:
+    """Say what a table needs, play what is missing, print and write it."""
+    from .reproduce import reproduce
+
+    return reproduce(options)

@@ -89,7 +89,7 @@ class Report:
                            before=runs[0].before) for result in done.values()]  # fmt: skip
         if None in values:
             return None
-        said = {PAPER: beside(values, cell.likely), OPEN: OPEN}.get(setting, NEITHER)
+        said = {PAPER: compared(values, cell.likely), OPEN: OPEN}.get(setting, NEITHER)
         return {
             "paper": cell.paper, "table": cell.table, "row": cell.row, "column": cell.column,
             "printed": cell.printed, "likely": cell.likely, "setting": setting,
@@ -206,7 +206,7 @@ def _setting(run: Run, done: Collection[results.Result]) -> str:
     return STAND_IN if run.instead_of or any(r.scenario["stand_in"] for r in done) else PAPER
 
 
-def beside(values: Sequence[float], printed: float) -> str:
+def compared(values: Sequence[float], printed: float) -> str:
     """Whether measured values lie above or below a printed one, by the rule of all claims."""
     if len(values) < 2:
         return ONE

@@ -10,7 +10,6 @@ seed sees the same images in the same hands.
 """
 
 import hashlib
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -19,7 +18,7 @@ from inspect import Parameter, signature
 import torch
 
 from ..channel import SERVER
-from ..engine.kinds import is_a, is_known, words_of
+from ..engine.kinds import in_short, is_a, is_known, warn_if_replaced, words_of
 from ..errors import DataError, SettingError, choose, strict, whole
 from ..images import Images
 
@@ -99,7 +98,7 @@ class Scenario:
         for name, test in self.tests.items():
             self._require(len(test) > 0, f"test set {name} is empty", "give it images")
             test.check_labels(self.num_classes)
-        shape = list(next(iter(self.tests.values())).x.shape[1:])
+        shape = list(self.shape)
         for images in self._parts():
             self._require(
                 list(images.x.shape[1:]) == shape,
@@ -130,13 +129,13 @@ class Scenario:
                 is_a(v, float) if kind is float else isinstance(v, kind) for v in value
             )
             self._require(
-                right, f"{name} is {_short(value)}",
+                right, f"{name} is {in_short(value)}",
                 f"give a tuple, such as {name}={example}; one of one part ends in a comma",
             )  # fmt: skip
             object.__setattr__(self, name, tuple(value))
         self._require(
             isinstance(self.tests, dict) and all(isinstance(name, str) for name in self.tests),
-            f"tests is {_short(self.tests)}", 'give a table, such as tests={"a": images}',
+            f"tests is {in_short(self.tests)}", 'give a table, such as tests={"a": images}',
         )  # fmt: skip
         for name, test in self.tests.items():
             _require_images(test, f"scenario {self.name}, test set {name}")
@@ -147,7 +146,7 @@ class Scenario:
 
     def __repr__(self) -> str:
         held = sum(len(client.private) for client in self.clients)
-        shape = " x ".join(str(n) for n in next(iter(self.tests.values())).x.shape[1:])
+        shape = " x ".join(map(str, self.shape))
         return (
             f"Scenario({self.name!r}: {len(self.clients)} clients, {held} private images {shape}, "
             f"{self.num_classes} classes, {len(self.tests)} test sets, "
@@ -163,13 +162,18 @@ class Scenario:
         return [*(client.private for client in self.clients), *self.tests.values(), *public]
 
     @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of every image."""
+        return tuple(next(iter(self.tests.values())).x.shape[1:])
+
+    @property
     def channels(self) -> int:
-        return next(iter(self.tests.values())).x.shape[1]
+        return self.shape[0]
 
     @property
     def image_size(self) -> int:
         """Height and width in pixels."""
-        return next(iter(self.tests.values())).x.shape[2]
+        return self.shape[1]
 
     @cached_property
     def fingerprint(self) -> str:
@@ -230,16 +234,10 @@ def _require_text(name: str, value, where: str) -> None:
 def _require_images(value, where: str) -> None:
     if not isinstance(value, Images):
         raise DataError(
-            f"the images are {_short(value)}", where=where,
+            f"the images are {in_short(value)}", where=where,
             do="give fedtutor.images.Images; from_arrays makes them from numpy arrays, "
             "and the images of a torch Dataset have to be stacked first",
         )  # fmt: skip
-
-
-def _short(value) -> str:
-    """A value of the wrong type in a few words."""
-    text = repr(value)
-    return f"a {type(value).__name__}" + (f", {text}" if len(text) <= 60 else "")
 
 
 @cache
@@ -259,7 +257,7 @@ def register(name: str):
     """
     where = "scenarios.register"
     if not (isinstance(name, str) and name.strip()):
-        raise SettingError(f"the name of a scenario is {_short(name)}", where=where,
+        raise SettingError(f"the name of a scenario is {in_short(name)}", where=where,
                            do='write @register("my-scenario") above the function')  # fmt: skip
 
     def enter(builder):
@@ -268,7 +266,7 @@ def register(name: str):
         except (TypeError, ValueError):  # no function, or one that Python knows nothing of
             options = None
         if options is None:
-            raise SettingError(f"{name!r} is {_short(builder)}", where=where,
+            raise SettingError(f"{name!r} is {in_short(builder)}", where=where,
                                do="give a function that returns a Scenario") from None  # fmt: skip
         for option in options.values():
             if option.default is Parameter.empty:
@@ -276,18 +274,11 @@ def register(name: str):
                     f"option {option.name!r} of scenario {name!r} has no default", where=where,
                     do=f"write one, such as {option.name}=0; recipes name each option",
                 )  # fmt: skip
-        before = SCENARIOS.get(name)
-        if _is_ours(before) and not _is_ours(builder):
-            warnings.warn(f"{name!r} is a scenario of the suite; from now on it is yours. Choose "
-                          "another name to have both", UserWarning, stacklevel=2)  # fmt: skip
+        warn_if_replaced("scenario", name, SCENARIOS.get(name), builder)
         SCENARIOS[name] = builder
         return builder
 
     return enter
-
-
-def _is_ours(builder) -> bool:
-    return getattr(builder, "__module__", "").partition(".")[0] == __name__.partition(".")[0]
 
 
 def build(name: str, **options) -> Scenario:
@@ -306,6 +297,6 @@ def build(name: str, **options) -> Scenario:
         whole("split_seed", options["split_seed"], 0, where)
     scenario = builder(**options)
     if not isinstance(scenario, Scenario):
-        raise SettingError(f"{name!r} returned {_short(scenario)}", where=where,
+        raise SettingError(f"{name!r} returned {in_short(scenario)}", where=where,
                            do="return a Scenario from the registered function")  # fmt: skip
     return scenario

@@ -1,13 +1,15 @@
 """What `python -m fedtutor notebooks` and `refresh` do: execute them, into pages or in place."""
 
+import hashlib
 import os
 import time
 from collections import Counter
 from pathlib import Path
 
-from ..engine.files import ROOT, numbered, shown, write_atomically
+from ..engine.files import ROOT, load_json, numbered, save_json, shown, write_atomically
 from ..errors import choose
 
+SPENT = ROOT / "data" / "speed" / "notebooks.json"  # what a notebook takes, see `refresh`
 QUIET = ["--log-level=ERROR"]  # a kernel on this machine warns that its sockets are not encrypted
 
 
@@ -88,12 +90,13 @@ def refresh_all(options) -> int:
         require_committed(ROOT / "data" / "results")
         os.environ["FEDTUTOR_RECORD"] = "1"  # read by `Run.recorded` in the notebook's kernel
     for path in numbered(options.folder, options.only):
-        began = time.monotonic()
         notebook = nbformat.read(path, as_version=4)
         resources = {"metadata": {"path": str(path.parent)}}
-        NotebookClient(
+        client = NotebookClient(
             notebook, record_timing=False, resources=resources, extra_arguments=QUIET
-        ).execute()
+        )
+        spent = timed(client)
+        client.execute()
         notebook.metadata = {
             "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
             "language_info": {"name": "python"},
@@ -103,5 +106,39 @@ def refresh_all(options) -> int:
             tags = cell.metadata.get("tags", [])
             cell.metadata = {"tags": tags} if tags else {}
         write_atomically(path, lambda name, nb=notebook: nbformat.write(nb, name))
-        print(f"{path.stem}: {time.monotonic() - began:.0f} s", flush=True)
+        print(f"{path.stem}: {spent['wall']:.0f} s, {spent['cpu']:.0f} of a processor", flush=True)
+        if path.parent == ROOT / "notebooks":
+            found = load_json(SPENT) if SPENT.exists() else {}
+            save_json(SPENT, {**found, path.stem: {**spent, "code": code_of(notebook)}})
     return 0
+
+
+def timed(client) -> dict:
+    """Seconds that `client` (a `NotebookClient`) takes to execute: filled in after each cell.
+
+    "cpu" is processor time of the kernel and its children, "wall" what a clock says, and
+    "first_figure" what it says when the first figure stands on the screen (None without one).
+    """
+    import psutil
+
+    began, spent = time.monotonic(), {"first_figure": None}
+
+    def looked(cell, cell_index, **_):
+        spent["wall"] = round(time.monotonic() - began, 1)
+        pictures = ["image/png" in out.get("data", {}) for out in cell.get("outputs", [])]
+        if spent["first_figure"] is None and any(pictures):
+            spent["first_figure"] = spent["wall"]
+        kernel = psutil.Process(client.km.provisioner.process.pid)
+        own = kernel.cpu_times()
+        times = [own, *(child.cpu_times() for child in kernel.children(recursive=True))]
+        gone = own.children_user + own.children_system
+        spent["cpu"] = round(gone + sum(t.user + t.system for t in times), 1)
+
+    client.on_cell_executed = looked
+    return spent
+
+
+def code_of(notebook) -> str:
+    """Twelve hex digits over the code of a notebook: what was timed."""
+    source = "\0".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    return hashlib.sha256(source.encode()).hexdigest()[:12]

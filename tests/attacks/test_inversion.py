@@ -242,7 +242,7 @@ def test_the_same_seed_gives_the_same_bits_and_leaves_the_network_alone():
     torch.set_num_threads(1)
     assert torch.equal(first.x, again.x)
     assert not torch.equal(first.x, small_search(seed=1)[0].x)
-    assert first.cost <= small_search(restarts=1)[0].cost
+    assert first.cost < small_search(restarts=1)[0].cost  # here the second start wins
     assert network.state_dict()["body.2.num_batches_tracked"] == 1  # of `sent`, not of the attack
     assert torch.equal(network.state_dict()["body.1.weight"], before["body.1.weight"])
 

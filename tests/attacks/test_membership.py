@@ -218,12 +218,11 @@ def small_shadows(threads: int) -> torch.Tensor:
     return attacks.shadows(attacks.coins(4, 30, seed=0), train, threads=threads)
 
 
-def test_the_same_bits_for_any_number_of_threads():
-    before = torch.get_num_threads()
+def test_the_same_bits_for_any_number_of_threads(two_threads):
     one = small_shadows(1)
     assert one.shape == (4, 30, 2)
     assert torch.equal(one, small_shadows(2))
-    assert torch.get_num_threads() == before
+    assert torch.get_num_threads() == 2
 
 
 def test_a_shadow_trains_as_a_client_does():

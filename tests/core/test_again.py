@@ -11,6 +11,7 @@ from functools import cache
 import pytest
 from support.every import ready
 from support.federations import assert_same_bits, tiny_scenario, weights_of
+from support.runs import stop_after
 
 from fedtutor import rounds
 from fedtutor.engine.checkpoints import Checkpoints
@@ -67,18 +68,6 @@ def interrupted(fed, hook, round_, error, **options):
     return fed
 
 
-def after(count):
-    """A `progress` during which somebody presses Ctrl-C after so many rounds."""
-
-    def progress(numbers):
-        for place, number in enumerate(numbers):
-            if place == count:
-                raise KeyboardInterrupt
-            yield number
-
-    return progress
-
-
 @every_name
 def test_after_the_end_nothing_is_left_to_do(name):
     fed = fresh(name)
@@ -92,7 +81,7 @@ def test_after_the_end_nothing_is_left_to_do(name):
 def test_between_two_rounds_it_goes_on(name, count):
     fed = fresh(name)
     with pytest.raises(KeyboardInterrupt):
-        run(fed, progress=after(count))
+        run(fed, progress=stop_after(count, KeyboardInterrupt))
     run(fed, progress=lambda numbers: list(numbers)[:1])
     run(fed)
     assert_same(state_of(fed), straight(name))

@@ -6,6 +6,7 @@ from statistics import mean, stdev
 
 import pytest
 import torch
+from support.every import ON
 from support.federations import (
     assert_same_bits,
     by_hand,
@@ -18,9 +19,9 @@ from support.federations import (
     weights_of,
 )
 from support.loops import close, distance_loop, matching_loop
-from support.runs import NoGlobalRandomness, Stop, plain, stop_after
+from support.runs import NoGlobalRandomness, Stop, plain, resumed
 
-from fedtutor import distillation, losses, models, rounds
+from fedtutor import distillation, losses, models
 from fedtutor.distillation import (
     VirtualImages,
     class_statistics,
@@ -41,7 +42,6 @@ from fedtutor.randomness import generator
 from fedtutor.scenarios.base import build
 from fedtutor.settings import VIRTUAL_INITS, Settings
 
-ON = {"virtual_ipc": 2, "virtual_steps": 3}
 BASELINES = ("fedavg", "fedprox", "fednova", "scaffold", "moon", "fedproto", "vhl", "fedlgd")
 
 
@@ -406,14 +406,7 @@ def test_more_steps_go_on_from_fewer(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("stopped", [0, 1, 2])
 def test_a_resumed_run_has_the_same_bits(stopped, tmp_path):
-    whole = played("fedavg", models=["noisy"], **ON)
-    fed = federation("fedavg", models=["noisy"], **ON)
-    with pytest.raises(Stop):
-        rounds.run(fed, checkpoint=tmp_path, every=0, progress=stop_after(stopped))
-    again = federation("fedavg", models=["noisy"], **ON)
-    rounds.run(again, checkpoint=tmp_path, every=0)
-    assert_same_bits(weights_of(whole), weights_of(again))
-    assert plain(whole) == plain(again)
+    resumed("fedavg", tmp_path, stopped, models=["noisy"], **ON)
 
 
 # ------------------------------------------------------------------------------- pictures, files

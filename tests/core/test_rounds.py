@@ -81,10 +81,9 @@ def test_a_look_after_every_local_epoch_changes_nothing():
     assert_same_bits(weights_of(fed), weights_of(played(local_epochs=3, rounds=1)))
 
 
-def test_torch_threads_are_set_back():
-    before = torch.get_num_threads()
+def test_torch_threads_are_set_back(two_threads):
     played(threads=2)
-    assert torch.get_num_threads() == before
+    assert torch.get_num_threads() == 2
 
 
 def test_another_seed_gives_other_weights():

@@ -4,6 +4,7 @@ import zipfile
 import numpy as np
 import pytest
 import torch
+from support import trees
 
 from fedtutor.datasets import bundled
 from fedtutor.datasets.bundled import BUNDLED, FINGERPRINTS
@@ -168,13 +169,8 @@ def test_an_archive_of_other_things(tmp_path):
         bundled.bundled("street", tmp_path / "a.npz")
 
 
-class Trap:
-    def __reduce__(self):
-        return (pytest.fail, ("the pickle was loaded",))
-
-
 def test_pickled_objects_are_never_loaded(tmp_path):
-    np.savez(tmp_path / "trap.npz", street_images=np.array([Trap()], dtype=object))
+    np.savez(tmp_path / "trap.npz", street_images=np.array([trees.Trap()], dtype=object))
     with pytest.raises(DataError, match="pickled objects, which are never loaded"):
         bundled.bundled("street", tmp_path / "trap.npz")
     (tmp_path / "bare.npz").write_bytes(b"\x80\x04K\x01.")  # a pickle under the wrong name

@@ -5,6 +5,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
+from torchvision.datasets import utils
 
 from fedtutor.datasets import cache
 from fedtutor.errors import DataError, StorageError
@@ -23,13 +24,13 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def server(monkeypatch):
     """Serves /good; /bad is always wrong, /later in the first download. `asked`: requests."""
-    asked, fetched, real = [], [], cache.download_url
+    asked, fetched, real = [], [], utils.download_url
 
     def counted(url, *rest):
         fetched.append(url.rpartition("/")[2])
         return real(url, *rest)
 
-    monkeypatch.setattr(cache, "download_url", counted)
+    monkeypatch.setattr("torchvision.datasets.utils.download_url", counted)
 
     class Handler(BaseHTTPRequestHandler):
         def do_HEAD(self):
@@ -98,7 +99,7 @@ def test_an_interrupted_download_leaves_nothing(folder, monkeypatch, error):
         path.write_bytes(CONTENT[:100])
         raise error
 
-    monkeypatch.setattr(cache, "download_url", interrupted)
+    monkeypatch.setattr("torchvision.datasets.utils.download_url", interrupted)
     with pytest.raises(error):
         cache.fetch(["http://nowhere"], folder / "set.bin", MD5, **SAY)
     assert left(folder) == []

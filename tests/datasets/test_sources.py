@@ -14,7 +14,7 @@ from PIL import Image
 from support import trees
 
 from fedtutor.datasets import arrays as formats
-from fedtutor.datasets import cache, folders, sources
+from fedtutor.datasets import folders, sources
 from fedtutor.datasets.catalog import CORRUPTIONS, SETS
 from fedtutor.datasets.sources import open_set
 from fedtutor.errors import DataError, SettingError
@@ -280,7 +280,7 @@ def test_a_download_arrives_where_it_is_read(tmp_path, monkeypatch):
         Path(root).mkdir(parents=True, exist_ok=True)
         shutil.copy(tmp_path / "server" / name, root)
 
-    monkeypatch.setattr(cache, "download_url", download)
+    monkeypatch.setattr("torchvision.datasets.utils.download_url", download)
     for _ in range(2):
         assert len(open_set("mnist", "test")) == 20
     assert [name for name, _ in asked] == ["t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"]
@@ -386,16 +386,12 @@ def test_a_changed_byte_is_noticed(data):
         open_set("mnist", "train").take(torch.tensor([0]), size=28)
 
 
-class Trap:
-    def __reduce__(self):
-        return (pytest.fail, ("the pickle was loaded",))
-
-
 def test_pickled_arrays_are_refused(data):
-    trees.npz(data, "mnist", "train", np.array([Trap()] * 20, dtype=object), trees.ten())
+    trees.npz(data, "mnist", "train", np.array([trees.Trap()] * 20, dtype=object), trees.ten())
     with pytest.raises(DataError, match="pickled objects, which are never loaded"):
         open_set("mnist", "train").take(size=28)
-    trees.npz(data, "mnist", "train", trees.pixels(20, 28, 28), np.array([Trap()], dtype=object))
+    traps = np.array([trees.Trap()], dtype=object)
+    trees.npz(data, "mnist", "train", trees.pixels(20, 28, 28), traps)
     with pytest.raises(DataError, match="pickled objects"):
         open_set("mnist", "train")
 
@@ -405,7 +401,7 @@ def test_a_cifar_file_that_wants_more_than_arrays_is_refused(data):
 
     folder = data / "cifar-100-python"
     folder.mkdir()
-    for content in ({"data": Trap(), "fine_labels": [0]}, Trap()):
+    for content in ({"data": trees.Trap(), "fine_labels": [0]}, trees.Trap()):
         (folder / "test").write_bytes(pickle.dumps(content))
         with pytest.raises(DataError, match="holds more than arrays"):
             open_set("cifar100", "test")

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from fedtutor.engine.files import load_json, once_per_version
+from fedtutor.engine.files import load_json, once_per_version, save_json
 from fedtutor.errors import StorageError
 
 
@@ -32,3 +32,12 @@ def test_a_file_is_read_again_only_where_it_has_changed(tmp_path):
             read(path)
     path.write_text("{}")
     assert read(path) == {}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}])
+def test_what_is_no_json_is_one_clear_error_and_what_was_there_stays(tmp_path, value):
+    path = tmp_path / "a.json"
+    save_json(path, {"a": 1})
+    with pytest.raises(StorageError, match=r"a\.json is no JSON"):
+        save_json(path, {"a": [value]})
+    assert load_json(path) == {"a": 1} and list(tmp_path.iterdir()) == [path]

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import math
 from statistics import mean, stdev
 
 import pytest
@@ -11,8 +12,8 @@ from support.federations import InThisProcess, tiny_scenario
 from fedtutor import attacks, scenarios
 from fedtutor.__main__ import main
 from fedtutor.channel import Message
-from fedtutor.errors import DataError, SettingError
-from fedtutor.experiments import attack_list, attack_studies, jobs
+from fedtutor.errors import DataError, SettingError, StorageError
+from fedtutor.experiments import attack_list, attack_messages, attack_studies, jobs
 
 LISTS = attack_list.STUDIES | {row["name"]: (row["function"], row["options"])
                           for row in attack_list.waiting()}  # fmt: skip
@@ -94,6 +95,13 @@ def test_what_does_not_fit_is_named_and_what_is_asked_for_is_played(toy):
     assert toy[-1] == (0, 2, "cpu")
 
 
+def test_numbers_that_are_none_are_one_clear_error(toy, tmp_path, monkeypatch):
+    monkeypatch.setitem(attack_list.STUDIES, "toy", (lambda: {"auc": math.nan}, {}))
+    with pytest.raises(StorageError, match=r"toy\.json is no JSON"):
+        attack_list.study("toy", keep=True)
+    assert not (tmp_path / "toy.json").exists()
+
+
 def test_what_was_found_stands_below_its_original():
     rows = attack_list.sizes()
     keys = [(row["study"], row["data"], row["networks"]) for row in rows]
@@ -110,7 +118,7 @@ def test_what_was_found_stands_below_its_original():
 @pytest.mark.parametrize("old, new, words", [
     ('like = "toy"', 'like = "tox"', "unknown study"),
     ("minutes = 2", 'minutes = "2"', "minutes = '2'"),
-    ("minutes = 2\n", "", "no minutes"),
+    ("minutes = 2\n", "", "no 'minutes'"),
     ("value = 1", "worth = 1", "unknown key"),
 ])  # fmt: skip
 def test_a_wrong_queue_is_one_clear_error(old, new, words, toy, tmp_path):
@@ -145,6 +153,20 @@ def test_shadow_clients_give_the_same_bits_for_any_number_of_threads():
     assert one == two
     assert one.keys() == {"accuracy", "lira", "offline", "threshold"}
     assert one["lira"].keys() == {"auc", "tpr"}
+
+
+def test_the_truth_about_an_observation_is_what_was_averaged():
+    few = {"rounds": 1, "scenario.private_size": 40, "repshare.n_avg": 2}
+    fed = attack_studies.played_by_recipe("repshare", few, seed=0, clients=["street", "synthetic"])
+    sent = attack_messages._sent(fed, "observations")
+    client = fed.clients[0]
+    inside = attack_messages._averaged_images(fed, client)
+    with torch.no_grad():
+        h = client.model.eval().features(fed.scenario.inputs(client.data.x))
+    for c in sent["owned"].nonzero()[:, 0]:
+        one = h[inside & (client.data.y == c)]
+        assert len(one) == min(2, int((client.data.y == c).sum()))
+        torch.testing.assert_close(sent["observations"][0, c], one.mean(0))
 
 
 def test_a_tenth_of_a_percent_is_said_only_of_ten_thousand_others():

@@ -297,6 +297,7 @@ def test_methods_networks_and_scenarios_in_a_file_count(monkeypatch):
 # --- in time
 
 
+@pytest.mark.serial
 def test_the_hashes_of_all_results_are_there_in_a_second():
     """Of processor time, in a fresh process; the rest of a run's import is not counted."""
     text = """

@@ -151,7 +151,7 @@ def test_a_wrong_manifest_is_one_clear_error(manifest, old, new, hint):
 
 def test_every_run_of_the_committed_manifest_is_there_to_be_run():
     runs = load()
-    assert len(runs) > 100
+    assert len(runs) > 100 and len({run.name for run in runs}) == len(runs)
     for run in runs:
         assert run.recipe.profile == "paper" and run.method in run.recipe.methods
         for table in run.tables:

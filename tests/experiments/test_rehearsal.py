@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from support.federations import InThisProcess, tiny_scenario
+from support.federations import InThisProcess, assert_same_bits, tiny_scenario, weights_of
 
-from fedtutor import methods, scenarios
+from fedtutor import methods, rounds, scenarios
 from fedtutor.__main__ import main
 from fedtutor.errors import SettingError, StorageError, TrainingError
 from fedtutor.experiments import jobs, recipes, rehearsal
 from fedtutor.experiments.rehearsal import play, reduced, rehearse, table
+from fedtutor.federation import Federation
 from fedtutor.methods import Method
 from fedtutor.methods.shared import pretraining
 
@@ -71,6 +72,30 @@ def test_round_two_goes_on_from_the_checkpoint(method, recipe, tmp_path):
     assert sorted(path.name[:8] for path in tmp_path.iterdir()) == ["round-00", "round-00"]
 
 
+@pytest.mark.parametrize("method", ["solo", "central", "fedavg", "fedmd"])
+def test_both_rounds_train_and_end_where_a_run_in_one_piece_does(
+    method, recipe, tmp_path, monkeypatch
+):
+    ends, run = [], rounds.run
+
+    def kept(fed, **options):
+        history = run(fed, **options)
+        ends.append({name: value.clone() for name, value in weights_of(fed).items()})
+        return history
+
+    monkeypatch.setattr(rounds, "run", kept)
+    both(recipe, method, tmp_path)
+    whole = Federation(tiny_scenario(), methods.make(method), recipe.settings)
+    before = {name: value.clone() for name, value in weights_of(whole).items()}
+    run(whole)
+    assert_same_bits(weights_of(whole), ends[1])
+    everybody = {"domain0", "domain1", "domain2"}
+    for one, two in ((before, ends[0]), (ends[0], ends[1])):
+        changed = {name for name in two if name in one and not torch.equal(one[name], two[name])}
+        learned = {name.partition("/")[0] for name in changed} - {"server"}
+        assert learned == ({"domain0"} if method == "central" else everybody)
+
+
 def test_without_its_checkpoint_round_two_is_refused(recipe, tmp_path):
     with pytest.raises(TrainingError, match="round 1 was played instead"):
         play(recipe, "fedavg", 2, checkpoint=tmp_path)
@@ -82,13 +107,28 @@ def test_a_third_round_is_refused(recipe, tmp_path):
         play(recipe, "fedavg", 3, checkpoint=tmp_path)
 
 
-def test_a_weight_that_is_not_finite_is_noticed(recipe, careless, tmp_path):
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_weight_that_is_not_finite_is_noticed(number, recipe, careless, tmp_path):
     @torch.no_grad()
     def after_local(self, client):
-        client.model.classifier.bias[0] = math.inf
+        if client.round_ == number:
+            client.model.classifier.bias[0] = math.inf
 
-    with pytest.raises(TrainingError, match="a weight of client domain0 is not finite"):
-        play(recipe, careless(after_local=after_local), 1, checkpoint=tmp_path)
+    name = careless(after_local=after_local)
+    with pytest.raises(TrainingError, match="a weight of client domain0 is not finite") as caught:
+        both(recipe, name, tmp_path)
+    assert caught.value.where == f"careless, round {number}"
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_loss_that_is_not_finite_is_noticed(number, recipe, careless, tmp_path):
+    def local_loss(self, client, x, y):
+        more = math.inf if client.round_ == number else 0.0
+        return Method.local_loss(self, client, x, y) + more
+
+    with pytest.raises(TrainingError, match=r"loss .* is inf") as caught:
+        both(recipe, careless(local_loss=local_loss), tmp_path)
+    assert f"round {number}" in str(caught.value)
 
 
 # --- all methods, in processes of their own

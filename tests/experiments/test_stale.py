@@ -64,6 +64,13 @@ def said(caught) -> list[str]:
 # --- what a result knows, and what is said of it
 
 
+def test_a_result_whose_code_has_only_moved_is_not_stale(kept):
+    files = load_result(kept[0]).environment["code"]["files"]
+    spoil(kept[0], files={f"{name}-once": file for name, file in files.items()})
+    about, settings = load_result(kept[0]).environment, vars(recipe().settings)
+    assert stale.standing("fedavg", settings, "digits-mini", about) == (stale.CURRENT, "")
+
+
 def test_a_result_knows_its_code_and_processor(kept):
     found = load_result(kept[0]).environment
     assert found["code"] == stale.code_now("fedavg", vars(recipe().settings), "digits-mini")

@@ -506,7 +506,10 @@ BAD = {
     "columns": lambda: figures.accuracy_matrix(MATRIX, DOMAINS, DOMAINS[:3], **T),
     "own": lambda: figures.accuracy_matrix(MATRIX, DOMAINS, DOMAINS, ["usps"] * 4, **T),
     "own too short": lambda: figures.accuracy_matrix(MATRIX, DOMAINS, DOMAINS, ["mnist"], **T),
-    "other shapes": lambda: figures.matrix(
+    "other shapes": lambda: figures.accuracy_matrix(
+        {"a": MATRIX, "b": MATRIX[:, :2]}, DOMAINS, DOMAINS, **T
+    ),
+    "other shapes of one seed": lambda: figures.matrix(
         {"a": MATRIX[0], "b": MATRIX[0, :2]}, xlabel="x", ylabel="y", unit="u", **T
     ),
     "limit": lambda: figures.matrix([[1]], xlabel="x", ylabel="y", unit="u", limit=0, **T),

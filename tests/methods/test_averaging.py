@@ -7,24 +7,26 @@ import numpy as np
 import pytest
 import torch
 from support.federations import (
+    TWO,
     assert_same_bits,
     by_hand,
     federation,
     images,
+    local_loss,
     played,
     skewed,
     tiny_scenario,
     weights_of,
 )
-from support.golden_federation import GOLDEN, golden_federation
-from support.runs import Stop, plain, stop_after
+from support.golden_federation import golden_federation
+from support.loops import GOLDEN
+from support.runs import resumed
 from torch import nn
 
 from fedtutor import evaluation, losses, rounds
 from fedtutor.errors import ModelError, SettingError
 from fedtutor.methods import make, parameters
 from fedtutor.methods.shared.prototypes import own_prototypes
-from fedtutor.rounds import run
 from fedtutor.scenarios.base import Scenario
 
 ALL = ("fednova", "scaffold", "fedavgm", "moon", "fedproto", "fedproc", "fedrs", "fedgkd",
@@ -34,9 +36,6 @@ STRONG = {  # so that a tiny run shows the difference
     "fedcsd": {"mu": 0.5},
 }  # fmt: skip
 OPTIONS = {"models": ["noisy"], "rounds": 4, "momentum": 0.5}
-
-
-TWO = by_hand({0: (2, 4), 1: (8,)}, {0: (9,), 1: (1, 3)})  # three images each, nobody has class 2
 
 
 def started(method: str, *, scenario=TWO, **options):
@@ -52,12 +51,6 @@ def fill(network: nn.Module, value: float) -> None:
         p.data.fill_(value)
 
 
-def local_loss(fed, client) -> float:
-    """Of all the client's images."""
-    x, y = fed.scenario.normalize(client.data.x), client.data.y
-    return float(fed.method.local_loss(client, x, y).detach())
-
-
 def weight(holder) -> list[float]:
     """The distinct values of a network's weights."""
     return sorted({round(v, 5) for p in holder.model.parameters() for v in p.flatten().tolist()})
@@ -70,14 +63,7 @@ def weight(holder) -> list[float]:
 @pytest.mark.parametrize("method", ALL)
 def test_a_resumed_run_has_the_same_bits(method, stopped, tmp_path):
     options = {**OPTIONS, "participation": 0.7, "threads": 1}
-    whole = played(method, **options)
-    with pytest.raises(Stop):
-        fed = federation(method, **options)
-        run(fed, checkpoint=tmp_path, every=0, progress=stop_after(stopped))
-    fed = federation(method, **options)
-    run(fed, checkpoint=tmp_path, every=0)
-    assert_same_bits(weights_of(whole), weights_of(fed))
-    assert plain(whole) == plain(fed)
+    whole, fed = resumed(method, tmp_path, stopped, **options)
     for one, other in zip([whole.server, *whole.clients], [fed.server, *fed.clients], strict=True):
         assert_same_state(one.state, other.state)
 

@@ -13,7 +13,8 @@ from support.federations import (
     tiny_scenario,
     weights_of,
 )
-from support.golden_federation import GOLDEN, golden_federation
+from support.golden_federation import golden_federation
+from support.loops import GOLDEN
 
 from fedtutor import evaluation, losses
 from fedtutor.errors import SettingError

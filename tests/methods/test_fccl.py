@@ -14,7 +14,7 @@ from support.federations import (
     tiny_scenario,
     weights_of,
 )
-from support.runs import MIXED, Stop, colored, plain, stop_after
+from support.runs import MIXED, colored, resumed
 
 from fedtutor import losses
 from fedtutor.errors import DataError, ModelError, SettingError, TrainingError
@@ -47,14 +47,7 @@ def test_a_resumed_run_has_the_same_bits(method, stopped, tmp_path):
     own = {} if method == "fml" else {"public_optimizer": "adam-kept"}
     options = {**MIXED, "keep_optimizer": True, "rounds": 4,
                "parameters": short(method, pretrain_epochs=1, **own)}  # fmt: skip
-    whole = played(method, **options)
-    with pytest.raises(Stop):
-        fed = federation(method, **options)
-        run(fed, checkpoint=tmp_path, every=0, progress=stop_after(stopped))
-    fed = federation(method, **options)
-    run(fed, checkpoint=tmp_path, every=0)
-    assert_same_bits(weights_of(whole), weights_of(fed))
-    assert plain(whole) == plain(fed)
+    resumed(method, tmp_path, stopped, **options)
 
 
 @pytest.mark.parametrize("method", ALL)
@@ -561,9 +554,4 @@ def test_the_papers_four_networks_train_together():
 def test_every_optimizer_resumes_bit_for_bit(optimizer, tmp_path):
     options = {**MIXED, "rounds": 3, "public_batch_size": 7,
                "parameters": {"pretrain_epochs": 1, "public_optimizer": optimizer}}  # fmt: skip
-    whole = played("fccl", **options)
-    with pytest.raises(Stop):
-        run(federation("fccl", **options), checkpoint=tmp_path, every=0, progress=stop_after(2))
-    fed = federation("fccl", **options)
-    run(fed, checkpoint=tmp_path, every=0)
-    assert_same_bits(weights_of(whole), weights_of(fed))
+    resumed("fccl", tmp_path, 2, **options)

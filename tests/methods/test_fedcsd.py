@@ -6,7 +6,15 @@ from itertools import pairwise
 
 import pytest
 import torch
-from support.federations import assert_same_bits, by_hand, federation, played, skewed, weights_of
+from support.federations import (
+    assert_same_bits,
+    by_hand,
+    federation,
+    local_loss,
+    played,
+    skewed,
+    weights_of,
+)
 from support.loops import close, cosine_loop, prototypes_loop, soft_cross_entropy_loop, softmax_loop
 
 from fedtutor import losses, rounds
@@ -55,11 +63,6 @@ def started(**changes):
         weight = client.model.classifier.weight
         weight.data[:, :3] = weight.data[:, :3].flip(0)
     return fed
-
-
-def local_loss(fed, client) -> float:
-    x, y = fed.scenario.normalize(client.data.x), client.data.y
-    return float(fed.method.local_loss(client, x, y).detach())
 
 
 def logits_of(client) -> tuple[list, list]:

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from support.every import LGD, ON
 from support.federations import (
     assert_same_bits,
     by_hand,
@@ -14,7 +15,7 @@ from support.federations import (
     weights_of,
 )
 from support.loops import close, contrast_loop, cross_entropy_loop, mmd_loop, unit
-from support.runs import NoGlobalRandomness, Stop, plain, stop_after
+from support.runs import NoGlobalRandomness, resumed
 
 from fedtutor import losses, rounds
 from fedtutor.channel import size
@@ -32,11 +33,9 @@ from fedtutor.methods.fedlgd import client_passes
 from fedtutor.methods.vhl import noise_images
 from fedtutor.randomness import generator
 
-ON = {"virtual_ipc": 2, "virtual_steps": 3}
-SHORT = {"every": 2, "selected": 2, "local_steps": 3, "global_steps": 3, "global_ipc": 2}
-CODE = {**SHORT, "reading": "code", "selected_data": "both", "distance": "code",
+CODE = {**LGD, "reading": "code", "selected_data": "both", "distance": "code",
         "global_init": "statistics", "refine_first": False, "weighting": "uniform"}  # fmt: skip
-VARIANTS = [SHORT, CODE, {**SHORT, "target": "gradient"}, {**SHORT, "regularizer": "mmd"}]
+VARIANTS = [LGD, CODE, {**LGD, "target": "gradient"}, {**LGD, "regularizer": "mmd"}]
 
 
 def at_round(fed, last: int):
@@ -48,7 +47,7 @@ def at_round(fed, last: int):
 
 
 def lgd(parameters=None, **options):
-    given = {**SHORT, **(parameters or {})}
+    given = {**LGD, **(parameters or {})}
     return federation("fedlgd", parameters=given, **{"models": ["hidden"], **ON, **options})
 
 
@@ -227,7 +226,7 @@ def test_selected_rounds_have_no_regularizer():
 def test_without_steps_and_regularizer_selected_rounds_are_fedavg():
     """Every round selected, nothing distilled further: FedAvg on the same virtual images."""
     options = {"models": ["noisy"], **ON}
-    still = {**SHORT, "every": 1, "selected": 99, "local_steps": 0, "global_steps": 0}
+    still = {**LGD, "every": 1, "selected": 99, "local_steps": 0, "global_steps": 0}
     base = played("fedavg", **options)
     same = played("fedlgd", parameters=still, **options)
     assert_same_bits(weights_of(base), weights_of(same))
@@ -249,7 +248,7 @@ def test_lambda_0_leaves_cross_entropy_on_all_virtual_images():
 
 def test_every_option_changes_the_result():
     options = {"models": ["hidden"], "rounds": 4, **ON}
-    base = weights_of(played("fedlgd", parameters=SHORT, **options))
+    base = weights_of(played("fedlgd", parameters=LGD, **options))
     for change in (
         {"lambda_": 3.0}, {"regularizer": "mmd"}, {"reading": "literal"}, {"reading": "code"},
         {"tau": 0.5}, {"selected": 1}, {"every": 1}, {"selected_data": "both"},
@@ -257,7 +256,7 @@ def test_every_option_changes_the_result():
         {"global_init": "statistics"}, {"global_lr": 0.5}, {"global_momentum": 0.0},
         {"target": "gradient"},
     ):  # fmt: skip
-        other = weights_of(played("fedlgd", parameters={**SHORT, **change}, **options))
+        other = weights_of(played("fedlgd", parameters={**LGD, **change}, **options))
         name = "server/model/classifier.weight"
         assert not torch.equal(base[name], other[name]), change
 
@@ -323,14 +322,7 @@ def test_running_statistics_are_averaged_and_distillation_leaves_them():
 @pytest.mark.parametrize("parameters", VARIANTS[:3])
 def test_a_resumed_run_has_the_same_bits(parameters, stopped, tmp_path):
     options = {"models": ["noisy"], "rounds": 4, "parameters": parameters, **ON}
-    whole = played("fedlgd", **options)
-    fed = federation("fedlgd", **options)
-    with pytest.raises(Stop):
-        rounds.run(fed, checkpoint=tmp_path, every=0, progress=stop_after(stopped))
-    again = federation("fedlgd", **options)
-    rounds.run(again, checkpoint=tmp_path, every=0)
-    assert_same_bits(weights_of(whole), weights_of(again))
-    assert plain(whole) == plain(again)
+    whole, again = resumed("fedlgd", tmp_path, stopped, **options)
     for a, b in zip(virtual_images(whole).values(), virtual_images(again).values(), strict=True):
         assert torch.equal(a.x, b.x)
 
@@ -429,15 +421,8 @@ def test_noise_is_told_apart_and_crosses_once():
 def test_vhl_has_the_same_bits_for_threads_and_after_a_stop(virtual, tmp_path):
     options = {"models": ["noisy"], "parameters": NOISE, **virtual}
     with NoGlobalRandomness():
-        whole = played("vhl", **options)
+        whole, _ = resumed("vhl", tmp_path, 2, **options)
     assert_same_bits(weights_of(whole), weights_of(played("vhl", threads=2, **options)))
-    fed = federation("vhl", **options)
-    with pytest.raises(Stop):
-        rounds.run(fed, checkpoint=tmp_path, every=0, progress=stop_after(2))
-    again = federation("vhl", **options)
-    rounds.run(again, checkpoint=tmp_path, every=0)
-    assert_same_bits(weights_of(whole), weights_of(again))
-    assert plain(whole) == plain(again)
 
 
 def test_classes_that_a_client_lacks_do_no_harm():
@@ -458,13 +443,13 @@ def test_wrong_parameters_of_vhl_are_refused(changes, message):
 
 @pytest.mark.parametrize("batch, selected", [(3, 2), (2, 1), (1, 0)])
 def test_the_work_of_a_client_is_what_passes_its_networks(batch, selected):
-    fed = federation("fedlgd", parameters={**SHORT, "selected": selected, "reading": "code",
+    fed = federation("fedlgd", parameters={**LGD, "selected": selected, "reading": "code",
                      "global_steps": 0}, models=["hidden"], rounds=4, batch_size=5,
                      virtual_batch=batch, local_epochs=1, **ON)  # fmt: skip
     with Work() as work:
         rounds.run(fed)
     classes = fed.scenario.num_classes
-    anchors = classes * SHORT["global_ipc"]
+    anchors = classes * LGD["global_ipc"]
     said = [client_passes(len(c.private), classes=classes, ipc=2, anchors=anchors, rounds=4,
                           batch_size=5, real=batch, first=3, selected=selected,
                           refine=3) for c in fed.clients]  # fmt: skip

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from support.federations import (
+    TWO,
     assert_same_bits,
     by_hand,
     federation,
@@ -15,13 +16,12 @@ from support.federations import (
     weights_of,
 )
 from support.loops import close, cross_entropy_loop, discriminator_loop, to_means_loop
-from support.runs import Stop, plain, stop_after
+from support.runs import resumed
 
 from fedtutor import losses
 from fedtutor.errors import ModelError, SettingError
 from fedtutor.methods import make
 from fedtutor.methods.repshare import DRAWS, FIRST, READINGS, TOPOLOGIES
-from fedtutor.rounds import run
 from fedtutor.scenarios.base import Scenario
 
 FD_AS_BASELINE = {"loss": "mse", "exclude_self": False, "weighting": "samples", "lambda_": 10.0}
@@ -37,7 +37,6 @@ VARIANTS = [
 OPTIONS = {"models": ["noisy"], "rounds": 4, "lr": 0.01, "common_init": False}
 
 
-TWO = by_hand({0: (2, 4), 1: (8,)}, {0: (9,), 1: (1, 3)})  # nobody has class 2
 THREE = by_hand({0: (2, 4), 1: (8,)}, {0: (9,), 1: (1, 3)}, {1: (5, 6), 2: (7,)})
 
 
@@ -529,11 +528,4 @@ def test_what_was_spent_grows_with_every_round_and_falls_with_the_level():
 @pytest.mark.parametrize(("method", "parameters"), VARIANTS)
 def test_a_resumed_run_has_the_same_bits(method, parameters, stopped, tmp_path):
     options = {**OPTIONS, "keep_optimizer": True, "optimizer": "adam", "participation": 0.6}
-    whole = played(method, parameters=parameters, **options)
-    fed = federation(method, parameters=parameters, **options)
-    with pytest.raises(Stop):
-        run(fed, checkpoint=tmp_path, every=0, progress=stop_after(stopped))
-    fed = federation(method, parameters=parameters, **options)
-    run(fed, checkpoint=tmp_path, every=0)
-    assert_same_bits(weights_of(whole), weights_of(fed))
-    assert plain(whole) == plain(fed)
+    resumed(method, tmp_path, stopped, parameters=parameters, **options)

@@ -192,6 +192,7 @@ def test_every_difference_is_found(tmp_path, change):
     change(cells)
     folder = written(tmp_path, student=students(*cells, md("## Summary")))
     assert exercises.generate(folder) == [folder / "00_a.ipynb"]
+    assert exercises.generate(folder) == []
 
 
 def test_a_solution_without_a_notebook_is_found(tmp_path):

@@ -1,5 +1,6 @@
 """The slider: the plain figure in batch, a widget for a reader, the same picture in both."""
 
+import warnings
 from copy import deepcopy
 
 import nbformat
@@ -52,6 +53,7 @@ def executed(*sources: str) -> nbformat.NotebookNode:
             return NotebookClient(notebook, resources=place, **options).execute()
         except CellTimeoutError as error:
             late = error
+            warnings.warn(f"no answer from a kernel within {patience} s", stacklevel=2)
     raise late
 
 

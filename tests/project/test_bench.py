@@ -3,14 +3,21 @@
 from collections import Counter
 from unittest.mock import patch
 
+import bench_clients
 import bench_gpu
+import bench_layouts
+import bench_page as page
 import bench_rounds as bench
+import nbformat
 import pytest
 import torch
 from support.workloads import small
 
+from fedtutor import models
 from fedtutor.engine import optimizers
-from fedtutor.engine.files import ROOT, load_json
+from fedtutor.engine.files import ROOT, load_json, numbered
+from fedtutor.report.tables import with_part
+from fedtutor.site import commands
 
 
 @pytest.mark.parametrize("tensors", [False, True])
@@ -106,8 +113,8 @@ def test_what_an_image_costs_is_measured_in_turns(monkeypatch):
     found = bench.even(2)
     assert turns == ["100", "10 ", "10 ", "100", "100", "10 "]
     assert {len(times) for times in found.values()} == {2}
-    assert bench.per_image({"even": {"even10": [1.0, 2.0, 4.0], "even100": [1.0, 3.0, 8.0]}}) == 1.5
-    assert bench.per_image({}) is None
+    assert page.per_image({"even": {"even10": [1.0, 2.0, 4.0], "even100": [1.0, 3.0, 8.0]}}) == 1.5
+    assert page.per_image({}) is None
 
 
 def test_a_generator_is_timed_in_its_own_turns_only():
@@ -154,12 +161,66 @@ def test_ratios_by_hand():
     assert found == {"naive / ours": 3.0, "tensors / ours": 1.0, "ours / floor": 2.0}
 
 
-def test_the_readme_says_what_was_measured():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert text == bench.with_measured(text), (
-        "README.md is not what data/speed*.json and data/faults.json say; "
-        "run python tests/bench_rounds.py --readme"
-    )
+@pytest.mark.parametrize("path", page.PAGES, ids=lambda path: path.parent.name)
+def test_the_pages_say_what_was_measured(path):
+    part = page.measured() if path.parent == page.SPEED else page.in_short()
+    text = path.read_text(encoding="utf-8")
+    assert text == with_part(text, part, begin=page.BEGIN), "run python tests/bench_page.py"
+
+
+def test_a_notebook_keeps_within_its_budget():
+    """Processor seconds at the last `refresh`; a quarter is left for slower machines."""
+    spent = load_json(page.NOTEBOOKS)
+    for path in numbered(ROOT / "notebooks", []):
+        found = spent[path.stem]
+        code = commands.code_of(nbformat.read(path, as_version=4))
+        assert found["code"] == code, f"{path.stem} changed: python -m fedtutor refresh"
+        limit = 180 if path.stem.startswith("06") else 120
+        assert 0 < found["cpu"] <= 0.75 * limit, path.stem
+        assert found["first_figure"] is None or found["first_figure"] <= 15, path.stem
+
+
+def test_layouts_are_those_that_were_faster():
+    """The measured ones: a network that trains no faster in channels-last does not have it."""
+    rows = load_json(page.LAYOUTS)["rows"]
+    assert {row["network"] for row in rows} == {
+        name for name in models.OURS if models.MODELS[name].smallest <= 32
+    }
+    for name in {row["network"] for row in rows}:
+        gains = [row["train"] * row["evaluate"] for row in rows if row["network"] == name]
+        assert models.MODELS[name].channels_last == (min(gains) > 1.05), (name, gains)
+
+
+def test_many_clients_cost_what_the_page_says():
+    rows = {row["clients"]: row for row in load_json(page.CLIENTS)["rows"]}
+    assert list(rows) == [10, 100, 1000, 10_000]
+    assert rows[10_000]["build"] < 5
+    assert rows[10_000]["round"] < 1.35 * rows[10]["round"]
+    assert all(row["networks"] <= 10 * 24 + 1 for row in rows.values())
+
+
+def test_who_measures_many_clients_builds_few_networks():
+    found = bench_clients.measure(300)
+    assert len(found["rounds"]) == bench_clients.ROUNDS and 10 <= found["networks"] <= 241
+
+
+@pytest.mark.parametrize("kind", bench_layouts.KINDS)
+def test_both_layouts_do_the_same_work(kind):
+    """What is compared differs in layout alone."""
+    seen = {}
+    real = bench_layouts.work
+
+    def watched(network, images, labels, asked):
+        if asked == kind:
+            with torch.no_grad():
+                seen[network.channels_last] = network(images)
+        real(network, images, labels, asked)
+
+    with patch.object(bench_layouts, "work", watched):
+        found = bench_layouts.gains("small_cnn", 1, 28, 1)
+    assert set(found) == set(bench_layouts.KINDS) and all(gain > 0 for gain in found.values())
+    assert seen.keys() == {False, True}
+    assert torch.allclose(seen[False], seen[True], atol=1e-4)
 
 
 def test_the_page_names_the_gpu_and_what_was_tried_there():
@@ -174,18 +235,18 @@ def test_the_page_names_the_gpu_and_what_was_tried_there():
     cpu = {**row("lenet", "cpu"), "parts": {"ours": {"forward": 0.0123, "images": 0.001},
                                             "floor": {"forward": 0.01},
                                             "nobody trains": {"images": 0.001}}}  # fmt: skip
-    text = bench.speed_part({
+    text = page.speed_part({
         "rows": [cpu, row("many", "cuda", streams=0.16, captured=0.05)], "machine": about,
         "at_once": [{"workload": "many", "runs": n, "rounds_per_second": r}
                     for n, r in ((1, 5.0), (4, 15.0))],
     })  # fmt: skip
-    assert "LeNet5, 10 clients: ours | 12.3 | " in text and "| 1, GPU | 400 ms |" in text
+    assert "LeNet5, 10 clients: ours | 12.3 | " in text and "| 1, GPU | 400 ms | " in text
     assert "LeNet5, 10 clients: 1.10." in text and "C, 16 cores, G, Python 3" in text
     assert "not built in: streams 1.25, captured 4.00." in text
     assert "4 runs at once on the GPU play 3.0 times as many rounds" in text
 
 
 def test_what_was_killed_came_back():
-    killed = load_json(bench.FAULTS)
+    killed = load_json(page.FAULTS)
     assert killed["kills"] == killed["resumed"] == sum(killed["places"].values()) >= 20
     assert killed["differences"] == 0

@@ -15,6 +15,7 @@ from hypothesis import settings as tried
 from hypothesis import strategies as st
 from support.federations import (
     NETWORKS,
+    Called,
     assert_same_bits,
     images,
     settings,
@@ -191,15 +192,6 @@ def test_prelu_and_weights_of_ones_own_are_drawn():
     before = body[1].scale.clone()
     rounds.run(first)
     assert not torch.equal(before, body[1].scale)
-
-
-class Called(nn.Module):
-    def __init__(self, compute):
-        super().__init__()
-        self.compute = compute
-
-    def forward(self, x):
-        return self.compute(x)
 
 
 def test_every_network_of_the_suite_and_of_the_tests_may_be_registered():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 import torch
-from support.federations import federation, images, settings, tiny_scenario
+from support.federations import Called, federation, images, settings, tiny_scenario
 from torch import nn
 
 from fedtutor import methods, models, rounds, scenarios
@@ -78,17 +78,6 @@ def network(layers, smallest=4, **options):
         return nn.Sequential(*layers())
 
     return models.register("mine", Architecture(features, "ours", smallest, **options))
-
-
-class Called(nn.Module):
-    """A layer that is a function."""
-
-    def __init__(self, compute):
-        super().__init__()
-        self.compute = compute
-
-    def forward(self, x):
-        return self.compute(x)
 
 
 class OwnWeight(nn.Module):

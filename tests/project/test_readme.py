@@ -27,6 +27,52 @@ def test_ci_runs_the_commands_of_the_readme():
     patterns = re.findall(r"'(\^[^']*\$)'", script)
     found = [re.findall(pattern, README, flags=re.M) for pattern in patterns]
     assert found == [["./run notebooks --only 00"], ["./run tests"]]
+    parts = (patterns[0], "'.[workflow]'", patterns[1])
+    first, extra, second = map(script.index, parts)
+    assert first < extra < second  # Snakemake, without which the workflow's tests are skipped
+
+
+@pytest.fixture
+def called(tmp_path):
+    """`./run tests` with words behind it, where pytest ends as it is told.
+
+    What is returned: the exit status, and the words of every call of pytest.
+    """
+    for name in ("run", "requirements.txt", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    mark = "made-from-$(cat requirements.txt pyproject.toml | cksum | cut -d' ' -f1)"
+    make = f"mkdir -p .venv/bin && touch .venv/{mark}"
+    subprocess.run(make, shell=True, check=True, cwd=tmp_path)
+    programs = {
+        "ruff": "#!/bin/sh\n",
+        "python": '#!/bin/sh\necho "$@" >> calls\nexit $(sed -n "$(wc -l < calls)p" statuses)\n',
+    }
+    for name, text in programs.items():
+        (tmp_path / ".venv" / "bin" / name).write_text(text)
+        (tmp_path / ".venv" / "bin" / name).chmod(0o755)
+
+    def call(statuses, *words):
+        (tmp_path / "calls").unlink(missing_ok=True)
+        (tmp_path / "statuses").write_text("\n".join(map(str, statuses)))
+        done = subprocess.run(["./run", "tests", *words], cwd=tmp_path, capture_output=True)
+        return done.returncode, (tmp_path / "calls").read_text().splitlines()
+
+    return call
+
+
+@pytest.mark.parametrize("statuses, ends, calls", [
+    ((0, 0, 0), 0, 3), ((0, 5, 0), 0, 3), ((5, 0, 0), 0, 3), ((5, 5, 0), 5, 2), ((1, 0, 0), 1, 1),
+    ((0, 1, 0), 1, 2), ((0, 0, 1), 1, 3),
+])  # fmt: skip
+def test_run_tests_fails_with_any_part_and_where_no_test_is_chosen(called, statuses, ends, calls):
+    status, found = called(statuses)
+    assert (status, len(found)) == (ends, calls)
+
+
+def test_what_measures_time_is_played_alone_whatever_is_asked(called):
+    _, (side_by_side, alone, _) = called((0, 0, 0), "-n", "4")
+    assert re.findall(r"-n (\d)", side_by_side) == ["2", "4"]
+    assert re.findall(r"-n (\d)", alone)[-1] == "0" and "-m serial" in alone
 
 
 def test_every_link_leads_somewhere():

@@ -15,7 +15,7 @@ from fedtutor.errors import SettingError, StorageError
 from fedtutor.experiments import manifest as queue
 from fedtutor.experiments import results
 from fedtutor.papers import Claims, ledger, printed
-from fedtutor.papers.verdicts import RECORDS
+from fedtutor.papers.verdicts import LIVE, RECORDS, records_in
 from fedtutor.report import tables
 from fedtutor.report.tables import ABOVE, BELOW, EQUAL, ONE, OPEN, PAPER, REDUCED, STAND_IN
 
@@ -171,6 +171,18 @@ def test_a_claim_in_two_notebooks_is_refused(tmp_path):
         papers.claims(folder=tmp_path)
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_records_and_the_printed_verdicts_of_a_notebook_agree(path):
+    """The validation compares the printed lines alone: records that are older are noticed here."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    cells = [c for c in content["cells"] if "claims" in c["metadata"].get("tags", [])]
+    text = "".join("".join(o.get("text", "")) for c in cells for o in c.get("outputs", []))
+    printed_ = re.findall(r"^([a-z0-9]+(?:-[a-z0-9]+)+) +(.+)$", text, flags=re.M)
+    kept = [(r["id"], r["verdict"] + LIVE * r["live"]) for r in records_in(content)]
+    assert kept == printed_
+    assert bool(kept) == bool(cells)
+
+
 # --- numbers out of results
 
 
@@ -202,7 +214,7 @@ def test_an_accuracy_is_read_from_the_matrix(result, domain, options, expected):
     ([71.0], ONE),
 ])  # fmt: skip
 def test_the_verdict_on_a_number_is_the_rule_of_all_claims(values, said):
-    assert tables.beside(values, 70.0) == said
+    assert tables.compared(values, 70.0) == said
 
 
 def test_names_of_rows_and_columns():

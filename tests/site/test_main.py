@@ -1,10 +1,16 @@
 """`python -m fedtutor notebooks` on small notebooks: pages, summary, exit status."""
 
+import re
+import shutil
+
 import nbformat
+import papermill
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from fedtutor.__main__ import main
+from fedtutor.papers import Claims
+from fedtutor.papers.verdicts import RECORDS
 
 HEAD = 'profile = "quick"'
 
@@ -33,6 +39,27 @@ def test_notebooks_become_pages(tmp_path, capsys):
     assert "paper 42" in (tmp_path / "out" / "01_one.html").read_text()
     index = (tmp_path / "out" / "index.html").read_text()
     assert 'href="01_one.html"' in index and "Another" in index
+
+
+def test_verdicts_are_counted_from_the_records(tmp_path, capsys, monkeypatch):
+    """Of a notebook that has been executed; what a cell prints does not count."""
+    monkeypatch.setattr(papermill, "execute_notebook", lambda a, b, **_: shutil.copy(a, b))
+    claims = Claims("FCCL")
+    for id, values in (("fccl-01", [3, 3]), ("fccl-02", [3, 3.1]), ("fccl-03", [3, -3]),
+                       ("fccl-04", [-3, -3]), ("fccl-05", [1])):  # fmt: skip
+        claims.measure(id, values, claimed=1, unit="x", setting="-", stand_in=id > "fccl-03")
+    for id in ("fccl-06", "fccl-07"):
+        claims.not_testable(id, f"no images for {id}")
+    write(tmp_path / "in", "01_one.ipynb", "claims.table()", "print('fccl-08        holds')")
+    notebook = nbformat.read(tmp_path / "in" / "01_one.ipynb", as_version=4)
+    shown = {"text/plain": "a table", RECORDS: claims.records()}
+    notebook.cells[2].outputs = [new_output("display_data", shown)]
+    notebook.cells[3].outputs = [new_output("stream", text="fccl-08        holds\n")]
+    nbformat.write(notebook, tmp_path / "in" / "01_one.ipynb")
+    assert call(tmp_path) == 0
+    (line,) = re.findall(r"01_one \.\.\. \d+ s; claims: (.*)", capsys.readouterr().out)
+    assert line == "2 holds, 2 undecided, 1 inconsistent with, 2 not testable here"
+    assert line in (tmp_path / "out" / "index.html").read_text()
 
 
 def test_only_picks_by_number(tmp_path, capsys):

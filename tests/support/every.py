@@ -16,6 +16,8 @@ PARAMETERS = {
     "repshare": {"lambda_kd": 0.1, "lambda_disc": 0.1},
 }
 SETTINGS = {"fedlgd": {"virtual_ipc": 2, "virtual_steps": 2}}
+LGD = {"every": 2, "selected": 2, "local_steps": 3, "global_steps": 3, "global_ipc": 2}
+ON = {"virtual_ipc": 2, "virtual_steps": 3}  # virtual images
 CROWDED = {"momentum": 0.9, "participation": 0.7, "rounds": 3}
 NAMES = sorted(METHODS)
 every_method = pytest.mark.parametrize("name", NAMES)

@@ -25,6 +25,17 @@ def hidden(channels: int, size: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(channels * size**2, 5), nn.Tanh())
 
 
+class Called(nn.Module):
+    """A layer that is a function."""
+
+    def __init__(self, compute):
+        super().__init__()
+        self.compute = compute
+
+    def forward(self, x):
+        return self.compute(x)
+
+
 NETWORKS = {
     "linear": Architecture(lambda channels, size: nn.Flatten(), "softmax regression", 1),
     "noisy": Architecture(noisy, "the same with batch norm and dropout", 1),
@@ -91,6 +102,9 @@ def by_hand(*held: dict[int, tuple], draw=pixels) -> Scenario:
     )  # fmt: skip
 
 
+TWO = by_hand({0: (2, 4), 1: (8,)}, {0: (9,), 1: (1, 3)})  # three images each, nobody has class 2
+
+
 def skewed() -> Scenario:
     """The first client has nothing of class 2."""
     scenario = tiny_scenario()
@@ -118,6 +132,12 @@ def played(method="fedavg", **options) -> Federation:
     fed = federation(method, **options)
     run(fed)
     return fed
+
+
+def local_loss(fed: Federation, client) -> float:
+    """Of all the client's images."""
+    x, y = fed.scenario.normalize(client.data.x), client.data.y
+    return float(fed.method.local_loss(client, x, y).detach())
 
 
 def weights_of(fed: Federation) -> dict[str, torch.Tensor]:

@@ -1,7 +1,5 @@
 """The federation whose numbers were computed with the authors' code."""
 
-from pathlib import Path
-
 import torch
 from support.federations import settings
 from torch import nn
@@ -10,8 +8,6 @@ from fedtutor import models, rounds
 from fedtutor.engine import batches
 from fedtutor.images import Images
 from fedtutor.scenarios.base import ClientData, Scenario
-
-GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 class Rows(nn.Module):

@@ -5,6 +5,7 @@ import subprocess
 from types import SimpleNamespace
 
 from fedtutor.experiments import recipes
+from fedtutor.experiments.environment import made_by
 from fedtutor.experiments.run import result
 
 SCENARIO = SimpleNamespace(
@@ -41,8 +42,9 @@ ROUNDS = ([[0.9, 0.2], [0.3, 0.8]], [[0.7, 0.4], [0.5, 0.9]])
 
 
 def made(method="fedavg", *, seed=0, rounds=ROUNDS, given=None, **more):
-    return result(given or recipe(), method, seed=seed, scenario=SCENARIO,
-                  history=history(*rounds, **more))  # fmt: skip
+    asked = given or recipe()
+    return result(asked, method, seed=seed, scenario=SCENARIO, history=history(*rounds, **more),
+                  about=made_by(asked, method))  # fmt: skip
 
 
 def git(folder, *words):

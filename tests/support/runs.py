@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
-from support.federations import images
+from support.federations import assert_same_bits, federation, images, played, weights_of
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fedtutor.federation import Federation
 from fedtutor.images import Images
+from fedtutor.rounds import run
 from fedtutor.scenarios.base import ClientData, Scenario
 
 
@@ -47,11 +50,26 @@ class Stop(Exception):
     pass
 
 
-def stop_after(count: int):
+def resumed(method: str, folder, stopped: int, **options) -> tuple[Federation, Federation]:
+    """A run without a stop, and one that went on after `stopped` rounds; they are equal."""
+    whole = played(method, **options)
+    with pytest.raises(Stop):
+        run(federation(method, **options), checkpoint=folder, every=0,
+            progress=stop_after(stopped))  # fmt: skip
+    fed = federation(method, **options)
+    run(fed, checkpoint=folder, every=0)
+    assert_same_bits(weights_of(whole), weights_of(fed))
+    assert plain(whole) == plain(fed)
+    return whole, fed
+
+
+def stop_after(count: int, error: type[BaseException] = Stop):
+    """A `progress` that raises `error` after so many rounds, but not after the last."""
+
     def progress(rounds):
         for number, round_ in enumerate(rounds):
             if number == count:
-                raise Stop
+                raise error
             yield round_
 
     return progress

@@ -152,10 +152,15 @@ class PublicMethod(Method):
             c.model.load_state_dict(fed.channel.down(c, "weights", mean))
 
 
+def gathered(fed, clients, name: str, values: Sequence[Tensor]) -> Tensor:
+    """One tensor up from every client, [clients, ...]."""
+    sent = [fed.channel.up(c, name, own) for c, own in zip(clients, values, strict=True)]
+    return torch.stack(sent)
+
+
 def exchange_mean(fed, clients, name: str, values: Sequence[Tensor]) -> list[Tensor]:
     """One tensor up from every client, their mean down to every client."""
-    sent = [fed.channel.up(c, name, own) for c, own in zip(clients, values, strict=True)]
-    mean = torch.stack(sent).mean(0)
+    mean = gathered(fed, clients, name, values).mean(0)
     return [fed.channel.down(c, f"mean {name}", mean) for c in clients]
 
 

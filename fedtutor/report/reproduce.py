@@ -1,0 +1,300 @@
+"""`fedtutor reproduce "FCCL+ X"`: what a printed table needs, the runs that are missing, the table.
+
+A request names a paper and a table; "FCCL+ X" stands for X-inter and X-intra. The runs are those of
+`data/queue.toml` (the paper's own settings) or, with the profile "quick", of `data/measured.toml`.
+"""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+import torch
+
+from .. import models
+from ..datasets import cache as data
+from ..datasets import sources
+from ..engine.checkpoints import folder_to_write
+from ..engine.files import shown, write_atomically
+from ..errors import SettingError, choose
+from ..experiments import manifest, results, worker
+from ..experiments.manifest import Run
+from ..losses import cross_entropy
+from ..papers.printed import tables as printed_tables
+from .beside import Beside, lines_of
+from .tables import MEASURED, Report
+
+MANIFESTS = {"paper": manifest.MANIFEST, "quick": MEASURED}
+EVERY = 60.0  # seconds between two words on how far it is
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a request asks for, and what is there."""
+
+    paper: str
+    keys: tuple[str, ...]  # of its printed tables
+    runs: tuple[Run, ...]  # of `data/queue.toml` or `data/measured.toml`
+    found: dict  # path of a run in `folder` -> its result, here or in data/results
+    faults: tuple[str, ...]
+    folder: Path  # where new results go
+
+    @property
+    def missing(self) -> list[Run]:
+        """The runs that are to be played, and whose data are here."""
+        return [run for run in self._open if not self._absent(run)]
+
+    @property
+    def without_data(self) -> dict[str, str]:
+        """Run -> why its data are not here."""
+        return {run.name: why for run in self._open if (why := self._absent(run))}
+
+    @property
+    def once(self) -> list[Run]:
+        """The runs, each once: two columns can share one."""
+        return list({run.path(""): run for run in self.runs}.values())
+
+    @property
+    def _open(self) -> list[Run]:
+        return [run for run in self.once if run.path(self.folder) not in self.found]
+
+    def _absent(self, run: Run) -> str | None:
+        return manifest.absent(run)
+
+    def tables(self) -> dict[str, Beside]:
+        """Key -> the printed table beside what is there, the rows and seeds of the request."""
+        made = Report(self.runs, self.found, self.faults, self.folder)
+        return {key: lines_of(made, self.paper, key) for key in self.keys}
+
+
+def wanted(request: str) -> tuple[str, tuple[str, ...]]:
+    """("FCCL+", ("X-inter", "X-intra")) of "FCCL+ X"; `SettingError` names the nearest ones."""
+    paper, _, key = request.strip().partition(" ")
+    known = [k for p, k in printed_tables() if p == paper]
+    if not known:
+        choose(paper, {p for p, _ in printed_tables()}, kind="paper", where=f"reproduce {request}")
+    keys = tuple(k for k in known if k == key.strip() or k.startswith(f"{key.strip()}-"))
+    if not keys or not key.strip():
+        choose(key.strip(), known, kind=f"table of {paper}", where=f"reproduce {request}")
+    return paper, keys
+
+
+def plan(request: str, *, folder, profile: str = "paper", rows: str = "",
+         seeds: Sequence[int] = (), again: bool = False) -> Plan:  # fmt: skip
+    """What a request asks for: the runs of its tables, and which of them are there.
+
+    `rows` keeps runs whose name has this word in it (of a method, a data set, a column); `seeds`
+    keeps those seeds. What `folder` holds counts, and unless `again`, what `data/results` holds.
+    Raises `SettingError` for an unknown paper, table or profile, and where no run is left.
+    """
+    paper, keys = wanted(request)
+    choose(profile, MANIFESTS, kind="profile", where="reproduce")
+    every = manifest.load(MANIFESTS[profile], paper=paper)
+    of_table = [run for run in every if set(run.tables) & set(keys)]
+    word = re.compile(rf"(?<![\w-]){re.escape(rows)}(?![\w-])", re.IGNORECASE)
+    runs = [run for run in of_table if (not rows or word.search(run.name))
+            and (not seeds or run.seed in seeds)]  # fmt: skip
+    if of_table and not runs:
+        names = "; ".join(dict.fromkeys(f"{r.row}, {r.column}".strip(", ") for r in of_table))
+        raise SettingError(
+            f"no run has {rows!r} in its name and one of the seeds {list(seeds)}",
+            where=f"reproduce {request}",
+            do=f"rows and columns are: {names}; seeds {sorted({r.seed for r in of_table})}",
+        )
+    folder = Path(folder)
+    found, faults = {}, []
+    for place in [folder] if again else [results.RESULTS, folder]:
+        there, wrong = manifest.survey(runs, place)
+        there = manifest.valid(there)
+        found |= {run.path(folder): there[run.path(place)] for run in runs
+                  if run.path(place) in there}  # fmt: skip
+        faults += wrong
+    return Plan(paper, keys, tuple(runs), found, tuple(faults), folder)
+
+
+# --- what it will take
+
+
+def minutes(run: Run, found: Sequence[results.Result]) -> float | None:
+    """Minutes of one core that a run takes; None where its data are not here.
+
+    From a recorded run on a CPU that differs in the seed alone; else from training steps of its
+    networks, timed now: what a method computes beside the local updates is not in that.
+    """
+    like = [r for r in found if r.environment["device"].startswith("CPU")
+            and results.result_path(run.recipe, run.method, r.seed, folder="")
+            == results.home_of(r)]  # fmt: skip
+    if like:
+        return sum(r.totals["seconds"] * r.environment["threads"] for r in like) / len(like) / 60
+    if manifest.absent(run):
+        return None
+    with sources.noted():  # no pixel is read
+        scene = run.recipe.build()
+    s, total = run.recipe.settings, 0.0
+    for k, client in enumerate(scene.clients):
+        network = s.models[k % len(s.models)]
+        epochs = s.client_epochs[k] if s.client_epochs else s.local_epochs
+        shape = scene.num_classes, scene.channels, scene.image_size, s.batch_size
+        total += len(client.private) * epochs * seconds_per_image(network, *shape)
+    return s.rounds * s.participation * total / 60
+
+
+@cache
+def seconds_per_image(network: str, classes: int, channels: int, size: int, batch: int) -> float:
+    """Processor seconds for an image there and back, in a batch, on one core of this machine."""
+    own = torch.Generator().manual_seed(0)
+    model = models.build(network, num_classes=classes, in_channels=channels, image_size=size,
+                         generator=own)  # fmt: skip
+    models.use_generator(model, own)
+    x, y = torch.randn(batch, channels, size, size), torch.zeros(batch, dtype=torch.int64)
+    spent = []
+    for _ in range(3):
+        began = time.process_time()
+        cross_entropy(model(x), y).backward()
+        spent.append(time.process_time() - began)
+    return min(spent) / batch
+
+
+def needs(made: Plan, at_once: int) -> str:
+    """In words: data, runs, minutes on this machine, memory."""
+    missing, absent = made.missing, made.without_data
+    lines = [
+        f"{made.paper}, Table {' and '.join(made.keys)}: {len(made.once)} runs, "
+        f"{len(made.found)} are there, {len(missing)} to play, {len(absent)} without data"
+    ]
+    if not made.runs:
+        lines.append("no run is planned for it: what is known stands in its claims, "
+                     f'papers.claims("{made.paper}")')  # fmt: skip
+    for why in dict.fromkeys(absent.values()):
+        lines.append(f"  not here: {why}")
+    for name in stand_ins(made):
+        lines.append(f"  measured on other data: {name}")
+    if missing:
+        known = [minutes(run, list(made.found.values())) for run in missing]
+        gb = max(run.gb for run in missing)
+        lines.append(f"  about {in_hours(sum(known) / at_once)} on this machine, {at_once} runs "
+                     f"at once on a core each; up to {gb:g} GB for a run")  # fmt: skip
+    return "\n".join(lines)
+
+
+def stand_ins(made: Plan) -> list[str]:
+    """Names of runs that stand for these tables on other data."""
+    if not made.without_data:
+        return []
+    every = [run for path in MANIFESTS.values() for run in manifest.load(path, paper=made.paper)]
+    return list(dict.fromkeys(
+        f"{run.table} ({run.recipe.scenario} in the place of {run.instead_of})" for run in every
+        if run.instead_of and set(run.tables) & set(made.keys)
+    ))  # fmt: skip
+
+
+def in_hours(minutes: float) -> str:
+    """A length of time in the unit that a reader thinks in."""
+    if minutes < 1:
+        return f"{60 * minutes:.0f} seconds"
+    return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
+
+
+# --- playing
+
+
+def play(made: Plan, *, kept, at_once: int, device: str = "cpu", say: Callable = print) -> int:
+    """Play what is missing, from where it stopped the last time; how many runs failed."""
+    missing = made.missing
+    if not missing:
+        return 0
+    folder_to_write(made.folder, "results")
+    with telling(missing, kept, say):
+        ended = worker.work(
+            missing, minutes=float("inf"), results=made.folder, kept=kept, device=device,
+            threads=1, at_once=at_once, memory=worker.memory_of(device), say=say,
+        )  # fmt: skip
+    return sum(outcome == "failed" for _, outcome, _ in ended)
+
+
+@contextmanager
+def telling(runs: Sequence[Run], kept, say: Callable):
+    """Every minute a word on how many rounds are played, and how long the rest will take."""
+    over, began = threading.Event(), time.time()
+    total = sum(run.recipe.settings.rounds for run in runs)
+    done_before = sum(run.played(kept) for run in runs)
+
+    def tell():
+        while not over.wait(EVERY):
+            played = sum(_played(run, kept) for run in runs)
+            new = played - done_before
+            rest = f", about {in_hours((time.time() - began) / 60 * (total - played) / new)} left"
+            say(f"{played} of {total} rounds{rest if new > 0 else ''}")
+
+    seen: dict[str, int] = {}
+
+    def _played(run: Run, kept) -> int:
+        """Rounds so far; a run whose checkpoints have gone is done."""
+        now = run.played(kept)
+        if not now and seen.get(run.name):
+            return run.recipe.settings.rounds
+        seen[run.name] = now
+        return now
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+# --- the table
+
+
+def write(made: Plan, folder) -> list[Path]:
+    """The tables as Markdown and CSV; the paths."""
+    paths = []
+    for key, table in made.tables().items():
+        stem = re.sub(r"[^\w+-]+", "-", f"{made.paper}-{key}")
+        heading = f"# {made.paper}, Table {key}\n\n{table.attrs['caption']}.\n\n"
+        for suffix, text in (
+            (".md", heading + markdown(table)),
+            (".csv", table.to_csv(index=False)),
+        ):
+            path = Path(folder) / f"{stem}{suffix}"
+            write_atomically(path, lambda name, t=text: Path(name).write_text(t, encoding="utf-8"))
+            paths.append(path)
+    return paths
+
+
+def markdown(table: Beside) -> str:
+    rows = [list(table.columns), ["---"] * len(table.columns), *table.itertuples(index=False)]
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows) + "\n"
+
+
+def reproduce(options) -> int:
+    """What the command does; the status is 1 where a run failed."""
+    asked = partial(
+        plan,
+        options.request,
+        folder=options.results,
+        profile=options.profile,
+        rows=options.rows,
+        seeds=options.seeds,
+        again=options.again,
+    )
+    say = partial(print, flush=True)
+    with sources.offline(not options.download):
+        made = asked()
+        say(needs(made, options.at_once))
+        if options.dry_run:
+            return 0
+        kept = options.kept or data.folder() / "queue"
+        failed = play(made, kept=kept, at_once=options.at_once, device=options.device, say=say)
+        made = asked()
+        for key, table in made.tables().items():
+            shorter = table.drop(columns=["differs in", "open because", "run"])
+            print(f"\n{made.paper}, Table {key}\n{shorter.to_string(index=False)}")
+        print("\n" + "\n".join(f"written: {shown(path)}" for path in write(made, options.output)))
+    return 1 if failed else 0
