@@ -4,7 +4,8 @@ For maintainers: `python -m fedtutor exercises` makes their exercises from the s
 `python -m fedtutor refresh` executes them in place, as they are committed. Before a long run,
 `python -m fedtutor rehearse` plays two rounds of every method of a recipe, and
 `python -m fedtutor queue` works through the runs at the papers' settings; `python -m fedtutor
-report` sets what was measured beside what the papers print, `python -m fedtutor stale` names what
+report` sets what was measured beside what the papers print, `python -m fedtutor reproduce "FCCL+
+X"` plays what is missing of one table and prints it, `python -m fedtutor stale` names what
 other code recorded, `python -m fedtutor fold` makes one file of many results, and `python -m
 fedtutor benchmark` trains what notebook 07 reads.
 """
@@ -49,7 +50,8 @@ def command_line() -> argparse.ArgumentParser:
     from .report import commands as report
     from .site import commands as site
 
-    parser = argparse.ArgumentParser(prog="python -m fedtutor", description=__doc__)
+    called = "fedtutor" if Path(sys.argv[0]).stem == "fedtutor" else "python -m fedtutor"
+    parser = argparse.ArgumentParser(prog=called, description=__doc__)
     parser.add_argument("--version", action="version", version=f"fedtutor {__version__}",
                         help="print the version and stop")  # fmt: skip
     jobs = parser.add_subparsers(dest="job", metavar="JOB", help="JOB --help shows its options")

@@ -1,6 +1,7 @@
 """What was run, with which settings and code, and what came out.
 
-- Settings: `recipes`. One run: `run`. What it leaves: `results`, and `stored` in files.
+- Settings: `recipes`. One run: `run`. What it leaves: `results`, and `stored` in files;
+  all of it as a table: `runs()`, of `frame`.
 - With what it was made: `environment`, `commits`, `code_hash`; whether that has changed: `stale`.
 - All runs at the papers' settings: `manifest` lists them, `worker` plays them in the processes of
   `jobs`, `packing` carries their images to another machine, `rehearsal` tries them before.
@@ -8,6 +9,7 @@
   `attack_messages`, recorded by `attack_list`.
 """
 
+from .frame import runs
 from .results import accuracies, headlines, matrices, summary
 
-__all__ = ["accuracies", "headlines", "matrices", "summary"]
+__all__ = ["accuracies", "headlines", "matrices", "runs", "summary"]

@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..errors import choose
+from ..engine.files import shown
+from ..errors import SettingError, choose
 from . import results as kept
 
 KEYS = ["recipe", "profile", "scenario", "method", "changes", "seed"]  # no two runs share them
 
 
-class Results(pd.DataFrame):
-    """What `results` returns: a pandas DataFrame that also knows the history of its rows.
+class Runs(pd.DataFrame):
+    """What `runs` returns: a pandas DataFrame that also knows the history of its rows.
 
-    Choosing rows keeps it a `Results`, so that `some[some.method == "fccl"].history` works.
+    Choosing rows keeps it a `Runs`, so that `some[some.method == "fccl"].history` works.
     """
 
     _metadata = ("folder",)
@@ -23,7 +24,7 @@ class Results(pd.DataFrame):
 
     @property
     def _constructor(self):
-        return Results
+        return Runs
 
     @property
     def history(self) -> pd.DataFrame:
@@ -46,10 +47,10 @@ class Results(pd.DataFrame):
                                             "test", "accuracy"])  # fmt: skip
 
 
-def results(folder=kept.RESULTS, **chosen: str | Sequence[str]) -> Results:
+def runs(folder=kept.RESULTS, **chosen: str | Sequence[str]) -> Runs:
     """Every run that a folder holds, one per row, sorted; files that cannot be read are left out.
 
-    `chosen` keeps rows by their text columns: `results(recipe="fccl", method=["fccl", "fedmd"])`;
+    `chosen` keeps rows by their text columns: `runs(recipe="fccl", method=["fccl", "fedmd"])`;
     `SettingError` for a column or a value that no run has, with the nearest one that there is.
 
     Columns that tell two runs apart (`KEYS`): recipe, profile ("quick" or "paper"), scenario,
@@ -62,18 +63,21 @@ def results(folder=kept.RESULTS, **chosen: str | Sequence[str]) -> Results:
     differed from the commit), code (its hash). The index is the place of a run below the folder.
     """
     folder, rows = Path(folder), {}
+    if not folder.is_dir():
+        raise SettingError("there is no folder of results", where=shown(folder),
+                           do="check the path")  # fmt: skip
     for path, found in kept.load_all(folder).items():
         if isinstance(found, kept.Result):
             rows[path.relative_to(folder).with_suffix("").as_posix()] = _row(found)
-    frame = Results(pd.DataFrame.from_dict(rows, orient="index"))
+    frame = Runs(pd.DataFrame.from_dict(rows, orient="index"))
     frame.index.name, frame.folder = "run", folder
     frame = frame.sort_values(KEYS, kind="stable") if len(frame) else frame
     for column, values in chosen.items():
         known = [name for name in frame if pd.api.types.is_string_dtype(frame[name])]
-        choose(column, known, kind="column", where="results")
+        choose(column, known, kind="column", where="experiments.runs")
         wanted = [values] if isinstance(values, str) else list(values)
         for value in wanted:
-            choose(value, sorted(frame[column].unique()), kind=column, where="results")
+            choose(value, sorted(frame[column].unique()), kind=column, where="experiments.runs")
         frame = frame[frame[column].isin(wanted)]
     return frame
 

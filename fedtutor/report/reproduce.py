@@ -105,8 +105,7 @@ def plan(request: str, *, folder, profile: str = "paper", rows: str = "",
             where=f"reproduce {request}",
             do=f"rows and columns are: {names}; seeds {sorted({r.seed for r in of_table})}",
         )
-    folder = Path(folder)
-    found, faults = {}, []
+    folder, found, faults = Path(folder), {}, []
     for place in [folder] if again else [results.RESULTS, folder]:
         there, wrong = manifest.survey(runs, place)
         there = manifest.valid(there)
@@ -125,9 +124,11 @@ def minutes(run: Run, found: Sequence[results.Result]) -> float | None:
     From a recorded run on a CPU that differs in the seed alone; else from training steps of its
     networks, timed now: what a method computes beside the local updates is not in that.
     """
-    like = [r for r in found if r.environment["device"].startswith("CPU")
-            and results.result_path(run.recipe, run.method, r.seed, folder="")
-            == results.home_of(r)]  # fmt: skip
+
+    def same(r: results.Result) -> bool:
+        return results.home_of(r) == results.result_path(run.recipe, run.method, r.seed, folder="")
+
+    like = [r for r in found if r.environment["device"].startswith("CPU") and same(r)]
     if like:
         return sum(r.totals["seconds"] * r.environment["threads"] for r in like) / len(like) / 60
     if manifest.absent(run):
@@ -151,11 +152,15 @@ def seconds_per_image(network: str, classes: int, channels: int, size: int, batc
                          generator=own)  # fmt: skip
     models.use_generator(model, own)
     x, y = torch.randn(batch, channels, size, size), torch.zeros(batch, dtype=torch.int64)
-    spent = []
-    for _ in range(3):
-        began = time.process_time()
-        cross_entropy(model(x), y).backward()
-        spent.append(time.process_time() - began)
+    threads, spent = torch.get_num_threads(), []
+    torch.set_num_threads(1)
+    try:
+        for _ in range(5):
+            began = time.process_time()
+            cross_entropy(model(x), y).backward()
+            spent.append(time.process_time() - began)
+    finally:
+        torch.set_num_threads(threads)
     return min(spent) / batch
 
 
@@ -174,7 +179,8 @@ def needs(made: Plan, at_once: int) -> str:
     for name in stand_ins(made):
         lines.append(f"  measured on other data: {name}")
     if missing:
-        known = [minutes(run, list(made.found.values())) for run in missing]
+        recorded = list(manifest.survey(made.runs, results.RESULTS)[0].values())
+        known = [minutes(run, recorded) for run in missing]
         gb = max(run.gb for run in missing)
         lines.append(f"  about {in_hours(sum(known) / at_once)} on this machine, {at_once} runs "
                      f"at once on a core each; up to {gb:g} GB for a run")  # fmt: skip

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -208,3 +209,11 @@ def test_the_module_is_a_command():
     done = subprocess.run([sys.executable, "-m", "fedtutor", "--version"], cwd=ROOT,
                           capture_output=True, text=True)  # fmt: skip
     assert done.stdout == f"fedtutor {__version__}\n" and done.returncode == 0
+
+
+def test_the_command_has_a_name_of_its_own():
+    command = Path(sys.executable).with_name("fedtutor")
+    done = subprocess.run(
+        [command, "reproduce", "--help"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout.startswith("usage: fedtutor reproduce") and done.returncode == 0

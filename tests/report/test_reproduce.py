@@ -1,0 +1,156 @@
+"""`fedtutor reproduce`: what a request means, what it needs, what it leaves."""
+
+import csv
+import re
+
+import pytest
+from support.federations import InThisProcess, tiny_scenario
+
+from fedtutor import papers, scenarios
+from fedtutor.__main__ import main
+from fedtutor.errors import SettingError
+from fedtutor.experiments import jobs, manifest
+from fedtutor.experiments.results import load_all
+from fedtutor.report import reproduce
+
+TABLE = """
+[[table]]
+name = "a small one"
+paper = "FCCL+"
+tables = ["XV-inter", "XV-intra"]
+recipe = "start"
+profile = "quick"
+scenario = "tiny"
+overrides = { models = ["linear"], batch_size = 8, rounds = 3, eval_every = 1 }
+seeds = [0, 1]
+value = 1
+rows = [{ row = "FedAvg", method = "fedavg", minutes = 0.03, gb = 1 },
+        { row = "BASE", method = "solo", minutes = 0.03, gb = 1 }]
+columns = [{ column = "Digits" }]
+"""
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """The command, on a manifest that takes no time; returns the status."""
+    monkeypatch.setitem(scenarios.SCENARIOS, "tiny", lambda: tiny_scenario())
+    monkeypatch.setattr(jobs, "Job", InThisProcess)
+    path = tmp_path / "queue.toml"
+    path.write_text(TABLE)
+    monkeypatch.setitem(reproduce.MANIFESTS, "paper", path)
+
+    def command(*more, request="FCCL+ XV"):
+        places = [f"--{name}={tmp_path / name}" for name in ("results", "output", "kept")]
+        return main(["reproduce", request, *places, *more])
+
+    command.folder = tmp_path
+    return command
+
+
+def test_what_a_request_means():
+    assert reproduce.wanted("FCCL+ X") == ("FCCL+", ("X-inter", "X-intra"))
+    assert reproduce.wanted("FCCL+ X-intra") == ("FCCL+", ("X-intra",))
+    assert reproduce.wanted("RepShare 1") == ("RepShare", ("1",))
+    for wrong, near in (("FCL X", "'FCCL'"), ("FCCL+ XXI", "'XI'"), ("FCCL+", "choose one of")):
+        with pytest.raises(SettingError, match=re.escape(near)):
+            reproduce.wanted(wrong)
+
+
+def test_a_word_is_a_whole_word(tmp_path):
+    runs = reproduce.plan("RepShare 1", folder=tmp_path, rows="mnist", seeds=[0]).once
+    assert runs and {run.seed for run in runs} == {0}
+    assert not any("Fashion" in run.name for run in runs)
+    assert reproduce.plan("RepShare 1", folder=tmp_path, rows="Fashion-MNIST").once
+    with pytest.raises(SettingError, match="rows and columns are"):
+        reproduce.plan("RepShare 1", folder=tmp_path, rows="SVHN")
+
+
+@pytest.mark.parametrize("profile", reproduce.MANIFESTS)
+@pytest.mark.parametrize("paper, table", papers.tables())
+def test_every_table_says_what_it_needs(paper, table, profile, tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduce, "seconds_per_image", lambda *given: 0.001)
+    made = reproduce.plan(f"{paper} {table}", folder=tmp_path, profile=profile)
+    words = reproduce.needs(made, 2)
+    numbers = [int(n) for n in re.findall(r"(\d+) (?:runs,|are there|to play|without)", words)]
+    assert numbers[0] == sum(numbers[1:]) == len(made.once)
+    assert ("no run is planned" in words) == (not made.runs)
+    assert ("not here: " in words) == bool(made.without_data)
+
+
+def test_it_plays_what_is_missing_and_writes_the_table(small, capsys):
+    assert small("--dry-run") == 0
+    assert "4 runs, 0 are there, 4 to play" in capsys.readouterr().out
+    assert not (small.folder / "results").exists()
+    assert small("--rows", "BASE") == 0
+    assert small() == 0
+    said = capsys.readouterr().out
+    assert "4 runs, 2 are there, 2 to play" in said
+    found = load_all(small.folder / "results").values()
+    assert {(r.method, r.seed) for r in found} == {(m, s) for m in ("solo", "fedavg")
+                                                   for s in (0, 1)}  # fmt: skip
+    with open(small.folder / "output" / "FCCL+-XV-intra.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    page = (small.folder / "output" / "FCCL+-XV-intra.md").read_text(encoding="utf-8")
+    for method, row in (("solo", "BASE"), ("fedavg", "FedAvg")):
+        values = [100 * r.headline["intra"] for r in found if r.method == method]
+        told = {line["measured"] for line in rows if line["row"] == row and line["measured"]}
+        assert told == {papers.spread(values, 1)} and "±" in told.pop()
+        assert papers.spread(values, 1) in page
+    capsys.readouterr()
+    assert small() == 0
+    assert "4 runs, 4 are there, 0 to play" in capsys.readouterr().out
+
+
+def test_one_that_was_interrupted_goes_on_with_the_same_bits(small, monkeypatch):
+    whole = small.folder / "whole"
+    assert small(f"--results={whole}", f"--kept={small.folder / 'other'}") == 0
+    played, real = [], manifest.Run.played
+
+    class Interrupted(InThisProcess):
+        def __init__(self, task):
+            super().__init__(task)
+            played.append(task)
+            if len(played) == 2:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(jobs, "Job", Interrupted)
+    assert small() == 130
+    monkeypatch.setattr(jobs, "Job", InThisProcess)
+    assert small() == 0
+    assert manifest.Run.played is real
+    folders = [load_all(folder) for folder in (whole, small.folder / "results")]
+    accuracies = [{path.name: r.history["accuracy"] for path, r in found.items()}
+                  for found in folders]  # fmt: skip
+    assert accuracies[0] == accuracies[1] and len(accuracies[0]) == 4
+
+
+def test_a_recorded_run_says_how_long_it_takes(tmp_path):
+    made = reproduce.plan("RepShare 1", folder=tmp_path, rows="MNIST")
+    run, every = made.once[0], list(made.found.values())
+    mine = [made.found[r.path(tmp_path)] for r in made.once if r.cell == run.cell]
+    seconds = [r.totals["seconds"] * r.environment["threads"] for r in mine]
+    assert len(seconds) == 3
+    assert reproduce.minutes(run, every) == pytest.approx(sum(seconds) / 3 / 60)
+
+
+def test_nothing_is_known_of_a_run_without_result_and_data(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDTUTOR_DATA", str(tmp_path))
+    monkeypatch.setenv("FEDTUTOR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("FEDTUTOR_OFFLINE", "1")
+    manifest._absent.cache_clear()
+    run = reproduce.plan("RepShare 1", folder=tmp_path, rows="MNIST").once[0]
+    assert reproduce.minutes(run, []) is None
+    manifest._absent.cache_clear()
+
+
+def test_steps_are_timed_where_nothing_was_recorded():
+    reproduce.seconds_per_image.cache_clear()
+    small = reproduce.seconds_per_image("lenet5", 10, 1, 28, 8)
+    large = reproduce.seconds_per_image("resnet10", 10, 1, 28, 8)
+    assert 0 < small < large
+
+
+@pytest.mark.parametrize("minutes, words", [(0.5, "30 seconds"), (12.4, "12 minutes"),
+                                            (150, "2.5 hours")])  # fmt: skip
+def test_lengths_of_time_are_told_as_one_thinks_of_them(minutes, words):
+    assert reproduce.in_hours(minutes) == words
