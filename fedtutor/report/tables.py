@@ -288,12 +288,12 @@ def _markdown(frame: pd.DataFrame) -> list[str]:
     return [f"| {' | '.join(map(str, row))} |" for row in rows]
 
 
-def with_part(text: str, part: str, *, begin: str = BEGIN) -> str:
-    """README.md's `text` with `part` between the marks `begin` and END."""
+def with_part(text: str, part: str, *, begin: str = BEGIN, where: str = "README.md") -> str:
+    """The `text` of a page with `part` between the marks `begin` and END; `where`: its name."""
     before, _, rest = text.partition(begin)
     _, found, after = rest.partition(END)
     if not found:
-        raise StorageError("README.md has no place for the report", where="README.md",
+        raise StorageError(f"{where} has no place for the report", where=where,
                            do=f"put {begin} and {END} on lines of their own")  # fmt: skip
     return f"{before}{begin}\n\n{part}\n\n{END}{after}"
 
