@@ -13,6 +13,8 @@ def register(jobs) -> None:
     job.add_argument("--results", type=Path, default=RESULTS,
                      help="where results lie; default data/results")  # fmt: skip
     job.add_argument("--readme", action="store_true", help="write the table into README.md")
+    job.add_argument("--papers", action="store_true",
+                     help="write a reproducibility report per paper into data/reports")  # fmt: skip
     job.add_argument("--all", action="store_true",
                      help="list all that is stale, dirty, or does not know its code")  # fmt: skip
     job.set_defaults(do=write_report)
@@ -42,10 +44,13 @@ def write_report(options) -> int:
     from .. import papers
     from ..experiments import stale
     from ..papers import ledger
-    from . import tables
+    from . import challenge, tables
 
     if options.readme:
         print("README.md: " + ("new" if tables.update_readme() else "as it was"))
+        return 0
+    if options.papers:
+        print("\n".join(challenge.update()))
         return 0
     made, book = tables.build(options.results), papers.claims()
     for fault in made.faults:
