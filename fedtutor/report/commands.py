@@ -1,4 +1,4 @@
-"""What `python -m fedtutor report` does."""
+"""What `python -m fedtutor report` and `describe` do."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ from ..experiments.results import RESULTS
 
 
 def register(jobs) -> None:
-    """Enter report into the command line."""
+    """Enter report and describe into the command line."""
     job = jobs.add_parser("report", help="the papers' tables and claims beside what was measured")
     job.add_argument("--results", type=Path, default=RESULTS,
                      help="where results lie; default data/results")  # fmt: skip
@@ -37,6 +37,8 @@ def register(jobs) -> None:
                      help="where the table goes; default build/reproduced")  # fmt: skip
     job.add_argument("--kept", type=Path, help="checkpoints; default queue/ in the cache")
     job.set_defaults(do=reproduce_table)
+    job = jobs.add_parser("describe", help="results as an RO-Crate, bundled images as a Croissant")
+    job.set_defaults(do=describe)
 
 
 def write_report(options) -> int:
@@ -66,3 +68,11 @@ def reproduce_table(options) -> int:
     from .reproduce import reproduce
 
     return reproduce(options)
+
+
+def describe(options) -> int:
+    """Write what machines read about the data, where it is not of today."""
+    from . import metadata
+
+    print("\n".join(metadata.update()))
+    return 0
