@@ -16,6 +16,7 @@ from ..engine.files import damaged, once_per_version, write_atomically
 from ..errors import StorageError
 
 DIGITS = 6  # of a folded loss; accuracies are kept as they are
+CRATE = "ro-crate-metadata.json"  # describes a folder of results, and is none: report/metadata.py
 
 
 @dataclass
@@ -39,7 +40,7 @@ def entries(folder) -> dict[Path, Entry]:
     found = {}
     for pattern in ("*.jsonl", "*.json"):  # a run's own file is the newer one
         for file in Path(folder).rglob(pattern):
-            found |= _entries_of(file)
+            found |= _entries_of(file) if file.name != CRATE else {}
     return {path: found[path] for path in sorted(found, key=str)}
 
 

@@ -1,4 +1,4 @@
-"""What `python -m fedtutor report` does."""
+"""What `python -m fedtutor report` and `describe` do."""
 
 import os
 from pathlib import Path
@@ -8,13 +8,15 @@ from ..experiments.results import RESULTS
 
 
 def register(jobs) -> None:
-    """Enter report into the command line."""
+    """Enter report and describe into the command line."""
     job = jobs.add_parser("report", help="the papers' tables and claims beside what was measured")
     job.add_argument("--results", type=Path, default=RESULTS,
                      help="where results lie; default data/results")  # fmt: skip
     job.add_argument("--readme", action="store_true", help="write the table into README.md")
     job.add_argument("--numbers", action="store_true",
                      help="write the tables of data/results/NUMBERS.md")  # fmt: skip
+    job.add_argument("--papers", action="store_true",
+                     help="write a reproducibility report per paper into data/reports")  # fmt: skip
     job.add_argument("--all", action="store_true",
                      help="list all that is stale, dirty, or does not know its code")  # fmt: skip
     job.set_defaults(do=write_report)
@@ -37,6 +39,8 @@ def register(jobs) -> None:
                      help="where the table goes; default build/reproduced")  # fmt: skip
     job.add_argument("--kept", type=Path, help="checkpoints; default queue/ in the cache")
     job.set_defaults(do=reproduce_table)
+    job = jobs.add_parser("describe", help="results as an RO-Crate, bundled images as a Croissant")
+    job.set_defaults(do=describe)
 
 
 def write_report(options) -> int:
@@ -44,13 +48,15 @@ def write_report(options) -> int:
     from .. import papers
     from ..experiments import stale
     from ..papers import ledger
-    from . import numbers_page, tables
+    from . import challenge, numbers_page, tables
 
     if options.readme:
         print("README.md: " + ("new" if tables.update_readme() else "as it was"))
-        return 0
     if options.numbers:
         print("data/results/NUMBERS.md: " + ("new" if numbers_page.update_page() else "as it was"))
+    if options.papers:
+        print("\n".join(challenge.update()))
+    if options.readme or options.numbers or options.papers:
         return 0
     made, book = tables.build(options.results), papers.claims()
     for fault in made.faults:
@@ -66,3 +72,11 @@ def reproduce_table(options) -> int:
     from .reproduce import reproduce
 
     return reproduce(options)
+
+
+def describe(options) -> int:
+    """Write what machines read about the data, where it is not of today."""
+    from . import metadata
+
+    print("\n".join(metadata.update()))
+    return 0

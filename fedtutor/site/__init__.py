@@ -1,1 +1,1 @@
-"""Executed notebooks as pages."""
+"""Executed notebooks as pages, and the reference of the package beside them."""

@@ -31,6 +31,7 @@ def execute_all(options) -> int:
     import nbformat
 
     from ..experiments.recipes import PROFILES
+    from .api import write_reference
     from .pages import Site, title_of, write_index
 
     choose(options.profile, PROFILES, kind="profile", where="--profile")
@@ -42,7 +43,7 @@ def execute_all(options) -> int:
         row = execute(path, site, options.profile)
         rows.append(row)
         print(row["status"], flush=True)
-    write_index(site, rows)
+    write_index(site, rows, write_reference(site))
     failed = sum(row["failed"] for row in rows)
     print(f"{len(rows)} notebooks, {failed} failed, {time.monotonic() - began:.0f} s; "
           f"open {shown(options.output / 'index.html')}")  # fmt: skip

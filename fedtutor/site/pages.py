@@ -136,12 +136,12 @@ def write_page(executed: Path, site: Site) -> None:
     beside = (("prev", "Previous", suite[at - 1 : at]), ("next", "Next", suite[at + 1 : at + 2]))
     neighbors = [(kind, word, other, site.titles[other].partition(": ")[0])
                  for kind, word, others in beside for other in others]  # fmt: skip
-    _write(page, title=title_of(notebook), body=_localized(body, folder, page, site),
-           sections=renderer.sections(), home="index.html", neighbors=neighbors)  # fmt: skip
+    write_framed(page, title=title_of(notebook), body=_localized(body, folder, page, site),
+                 sections=renderer.sections(), home="index.html", neighbors=neighbors)  # fmt: skip
 
 
-def _write(page: Path, *, title: str, template: str = "frame.html.j2", **parts) -> None:
-    """Fill in a template."""
+def write_framed(page: Path, *, title: str, template: str = "frame.html.j2", **parts) -> None:
+    """Fill in a template of this folder and write the page; `parts` are the template's names."""
     environment = Environment(loader=FileSystemLoader(TEMPLATES / "page"))
     css = (TEMPLATES / "page" / "page.css").read_text(encoding="utf-8")
     title = html.escape(_plain(title))
@@ -264,18 +264,18 @@ def _source_page(file: Path, site: Site) -> Path | None:
             lexer = TextLexer()
         code = highlight(text, lexer, HtmlFormatter())
         body = f'<h1>{html.escape(title)}</h1>\n<div class="input">\n{code}</div>'
-    _write(page, title=_words(title), body=body, sections=renderer.sections(),
-           home=_relative(site.folder / "index.html", page))  # fmt: skip
+    write_framed(page, title=_words(title), body=body, sections=renderer.sections(),
+                 home=_relative(site.folder / "index.html", page))  # fmt: skip
     return page
 
 
 # ---------------------------------------------------------------------------------- whole site
 
 
-def write_index(site: Site, rows: list[dict]) -> None:
+def write_index(site: Site, rows: list[dict], reference: Path | None = None) -> None:
     """The contents page: one row per notebook, with its sections, time and verdicts.
 
-    rows: page (a file name in the site), status, failed.
+    rows: page (a file name in the site), status, failed; `reference`: the first page of api.py's.
     """
     about = _source_page(ROOT / "README.md", site)
     index = site.folder / "index.html"
@@ -285,5 +285,6 @@ def write_index(site: Site, rows: list[dict]) -> None:
         claim = claim[:1].upper() + claim[1:]
         sections = site.sections.get(row["page"], [])
         notebooks.append({**row, "name": name, "claim": claim, "sections": sections})
-    _write(index, title="fedtutor", template="contents.html.j2", kind="contents-page", claim=CLAIM,
-           about=about and _relative(about, index), notebooks=notebooks)  # fmt: skip
+    write_framed(index, title="fedtutor", template="contents.html.j2", kind="contents-page",
+                 claim=CLAIM, about=about and _relative(about, index), notebooks=notebooks,
+                 reference=reference and _relative(reference, index))  # fmt: skip
