@@ -131,16 +131,24 @@ def clients_part(found: dict) -> str:
 
 def clients_picture(found: dict, path: Path = PICTURE) -> None:
     """Seconds over the number of registered clients, both axes logarithmic."""
-    counts = [row["clients"] for row in found["rows"]]
+    counts, ticks = (
+        [row["clients"] for row in found["rows"]],
+        {0.01: "10 ms", 0.1: "0.1 s", 1: "1 s"},
+    )
+    lines = (("build", "to build the federation", -1, (-10, 0)),
+             ("round", "a round in which ten take part", 0, (0, 8)))  # fmt: skip
     with figures.style():
         figure, axes = plt.subplots(figsize=(6.5, 3.6), layout="constrained")
-        for key, words in (("build", "to build the federation"), ("round", "a round of ten")):
+        for key, words, at, offset in lines:
             values = [row[key] for row in found["rows"]]
             axes.plot(counts, values, marker="o")
-            axes.annotate(words, (counts[-2], values[-2]), xytext=(0, 8),
-                          textcoords="offset points", ha="right")  # fmt: skip
+            axes.annotate(words, (counts[at], values[at]), xytext=offset,
+                          textcoords="offset points", ha="right" if at else "left")  # fmt: skip
         axes.set(xscale="log", yscale="log", xlabel="registered clients",
-                 ylabel="processor seconds")  # fmt: skip
+                 ylabel="processor seconds", ylim=(0.002, 2))  # fmt: skip
+        axes.set_xticks(counts, [f"{count:,}" for count in counts])
+        axes.set_yticks(list(ticks), list(ticks.values()))
+        axes.minorticks_off()
         axes.set_title("Who is not selected costs next to nothing", loc="left")
         write_atomically(path, lambda name: figure.savefig(name, format="png", dpi=150))
         plt.close(figure)
