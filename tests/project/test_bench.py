@@ -13,9 +13,9 @@ import pytest
 import torch
 from support.workloads import small
 
-from fedtutor import models
 from fedtutor.engine import optimizers
 from fedtutor.engine.files import ROOT, load_json, numbered
+from fedtutor.models import base
 from fedtutor.report.tables import with_part
 from fedtutor.site import commands
 
@@ -190,12 +190,12 @@ def test_layouts_are_those_that_were_faster():
     """A network has channels-last where it is never slower with it, in training or evaluation."""
     rows = load_json(page.LAYOUTS)["rows"]
     assert {row["network"] for row in rows} == {
-        name for name, network in models.OURS.items() if network.smallest <= 32
+        name for name, network in base.OURS.items() if network.smallest <= 32
     }
     for name in {row["network"] for row in rows}:
         mine = [row for row in rows if row["network"] == name]
         faster = all(row["train"] > 0.98 and row["evaluate"] > 1 for row in mine)
-        assert models.OURS[name].channels_last == faster, mine
+        assert base.OURS[name].channels_last == faster, mine
 
 
 def test_many_clients_cost_what_the_page_says():

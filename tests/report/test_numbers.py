@@ -64,7 +64,7 @@ def test_each_effect_has_its_section_and_each_notebook_the_section_that_is_named
 
 def test_links_of_the_overview_lead_to_headings(text):
     anchors = {numbers_page._anchor(title) for title in re.findall(r"^#+ (.*)$", text, re.M)}
-    assert "the-servers-network-or-the-clients" in anchors
+    assert "the-network-of-the-server-or-of-the-clients" in anchors
     assert set(re.findall(r"\]\(#([^)]*)\)", text)) <= anchors
 
 
