@@ -172,3 +172,10 @@ def test_words_for_shapes():
     assert said([a, a, a, a]) == "24 numbers in 4 tensors"
     assert said([a] * 4, [b] * 4) == "24 numbers in 4 tensors or 32 numbers in 4 tensors"
     assert said(torch.tensor(1.0)) == "one number" and said(None) == ""
+
+
+def test_a_message_of_a_later_round_stands_behind_the_one_that_it_follows():
+    rows = counted(ready("fedlgd", rounds=ROUNDS + 1))
+    assert messages(rows)[:3] == [
+        ("down", "weights"), ("down", "virtual images"), ("client", "local training"),
+    ]  # fmt: skip
