@@ -81,8 +81,9 @@ class FlareClient(Job):
         except FedtutorError as error:
             wrong = {"what": error.what, "where": error.where, "do": error.do}
         except Exception as error:
-            wrong = {"what": f"{type(error).__name__}: {error}",
-                     "where": traceback.format_exc(limit=-3), "do": "see the client's log"}  # fmt: skip
+            place = traceback.format_exc(limit=-3)
+            wrong = {"what": f"{type(error).__name__}: {error}", "where": place,
+                     "do": "see the client's log"}  # fmt: skip
         return written({"wrong": wrong})
 
 
@@ -105,7 +106,8 @@ class FlareServer(Job):
         def calls(id: str, name: str, *arguments):
             began, message = time.perf_counter(), written([id, name, list(arguments)])
             try:
-                answer = proxies[id](timeout=START if name == "ready" else self.timeout).call(message)
+                patience = START if name == "ready" else self.timeout
+                answer = proxies[id](timeout=patience).call(message)
             except CollabCallError as error:
                 raise TrainingError(f"client {id} does not answer: {error.cause}", where=name,
                                     do="see its log, or leave it out") from None  # fmt: skip
