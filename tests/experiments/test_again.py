@@ -10,7 +10,6 @@ from fedtutor.experiments import again, recipes, results, stale
 from fedtutor.experiments.run import run as train
 
 
-
 @pytest.fixture(scope="module")
 def played():
     """A result of the code of today, as small as the bundled data allow."""
