@@ -46,6 +46,7 @@ class Client(Server):
         self.steps = 0  # optimizer steps so far
         self.round_ = 0
         self._generators: dict[str, torch.Generator] = {}
+        self._drawn_in = 0  # the round of these generators
 
     @property
     def models(self) -> dict[str, torch.nn.Module]:
@@ -67,6 +68,8 @@ class Client(Server):
 
     def generator(self, purpose: str, device="cpu") -> torch.Generator:
         """This client's random numbers for `purpose` in this round."""
+        if self._drawn_in != self.round_:
+            self._generators, self._drawn_in = {}, self.round_
         if purpose not in self._generators:
             own = generator(self.seed, self.id, self.round_, purpose, device=device)
             self._generators[purpose] = own

@@ -252,13 +252,13 @@ def prepare(fed) -> None:
     second call changes nothing.
     """
     if fed.settings.virtual_ipc:
-        left = [c for c in fed.clients if not isinstance(c.data, VirtualImages)]
-        fed.ask(left, replace_data)
+        fed.ask(fed.clients, replace_data)
 
 
 def replace_data(client) -> None:
     """The client goes on with virtual images."""
-    client.data = distilled(client)
+    if not isinstance(client.data, VirtualImages):
+        client.data = distilled(client)
 
 
 def distilled(client) -> VirtualImages:

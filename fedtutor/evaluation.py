@@ -17,7 +17,7 @@ def observe(fed, moment: str, clients: Sequence[Client]) -> None:
     """Evaluate at a moment inside the round, if the settings ask for it."""
     last = fed.round_ == fed.settings.rounds and moment + LAST in fed.settings.observe
     if last or moment in fed.settings.observe:
-        evaluate(fed, moment, clients)
+        fed.evaluate(moment, clients)
 
 
 def evaluate(fed, moment: str, clients: Sequence[Client] | None = None) -> None:

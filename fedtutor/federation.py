@@ -13,8 +13,7 @@ import torch
 from . import distillation, evaluation, models
 from .channel import SERVER, Channel
 from .clients import Client, Server
-from .engine import artifacts, batches, checks
-from .engine.asking import plain, require_named
+from .engine import artifacts, asking, batches, checks, leave_out
 from .engine.checkpoints import folder_to_write
 from .engine.workers import Workers, device_of
 from .errors import FAILURES, whole
@@ -77,7 +76,9 @@ class Federation:
         """From here on everybody uses this round's random numbers."""
         self.round_ = self.channel.round_ = round_
         for client in self.clients:
-            client.begin_round(round_)
+            client.round_ = round_
+            if client.has_networks or client.held:  # the others sleep, and may be many
+                client.begin_round(round_)
 
     def local_epochs(self, client: Client) -> int:
         """How many passes over its data `client` makes in a round."""
@@ -90,31 +91,10 @@ class Federation:
         drawn = torch.randperm(len(self.clients), generator=own)[:count].tolist()
         return [self.clients[i] for i in sorted(drawn)]
 
-    def ask(self, clients: Sequence[Client], function: Callable, *arguments, own=None) -> list:
-        """`[function(client, *arguments) for client in clients]`, where each client runs.
-
-        `function` has a name, such as `self.forward`; arguments and answers are plain: tensors,
-        which lose their gradient, numbers, texts, lists and dicts of them. `own`: one more argument
-        for each client, in their order. What is not plain, such as a graph between forward and
-        step, stays in `client.held` until the client is asked again in this round.
-        """
-        require_named(self.method, function)
-        arguments = plain(arguments, function, "arguments")
-        last = {}
-        if own is not None:
-            pairs = zip(clients, plain(list(own), function, "own"), strict=True)
-            last = {c.id: (value,) for c, value in pairs}
-
-        def answer(client):
-            found = function(client, *arguments, *last.get(client.id, ()))
-            return plain(found, function, "answer")
-
-        return self.each(clients, answer)
-
     def each(self, clients: Sequence[Client], fn: Callable) -> list:
         """`[fn(client) for client in clients]`, in parallel, results in this order.
 
-        For what touches no client's data or network: `ask` is for that.
+        For what touches no client's data or network: `ask` is for that (engine/asking.py).
         """
 
         def work(client):
@@ -128,9 +108,11 @@ class Federation:
 
         return self.pool.map(work, clients, [len(c.data) for c in clients])
 
+    ask, download, upload = asking.ask, asking.download, asking.upload
     public_batches = batches.public_batches
     artifact = artifacts.artifact
     evaluate = evaluation.evaluate
+    survivors = leave_out.survivors
 
     def networks(self, client: Client) -> dict[str, torch.nn.Module]:
         """New networks for the client, as the method builds them."""

@@ -17,7 +17,7 @@ from .clients import Client
 from .engine.batches import Once, all_of, loaded
 from .engine.checkpoints import Checkpoints
 from .engine.checks import local_data, require_loss, selected
-from .engine.leave_out import exchange, memory, survivors
+from .engine.leave_out import exchange, memory
 from .engine.optimizers import new_optimizer
 from .errors import TrainingError
 from .federation import Federation
@@ -77,7 +77,7 @@ def play_round(fed: Federation, round_: int) -> None:
     fed.inside_round = True  # until it is averaged away, a client has a network of its own
     evaluation.observe(fed, "after_collaborate", clients)
 
-    clients, trained = survivors(fed, clients, lambda client: local_update(fed, client), before)
+    clients, trained = fed.survivors(clients, lambda client: local_update(fed, client), before)
     evaluation.note_local(fed, clients, trained)
     evaluation.observe(fed, "after_local", clients)
 

@@ -5,13 +5,53 @@ closure over what lies here.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
 from ..errors import SettingError
 
 PLAIN = (int, float, str, bool, type(None))
+
+
+def ask(fed, clients: Sequence, function: Callable, *arguments, own=None) -> list:
+    """`[function(client, *arguments) for client in clients]`, where each client runs.
+
+    `function` has a name, such as `self.forward`; arguments and answers are plain: tensors,
+    which lose their gradient, numbers, texts, lists and dicts of them. `own`: one more argument
+    for each client, in their order, or a function client -> argument. What is not plain, such
+    as a graph between forward and step, stays in `client.held` until the client is asked again
+    in this round.
+    """
+    require_named(fed.method, function)
+    arguments = plain(arguments, function, "arguments")
+    if own is not None and not callable(own):
+        own = dict(zip((c.id for c in clients), own, strict=True))
+
+    def answer(client):
+        last = []
+        if own is not None:
+            last = [plain(own(client) if callable(own) else own[client.id], function, "own")]
+        return plain(function(client, *arguments, *last), function, "answer")
+
+    return fed.each(clients, answer)
+
+
+def download(fed, clients: Sequence, name: str, receive: Callable, payload=None, *,
+             own: Sequence | None = None) -> None:  # fmt: skip
+    """The server sends `payload` to each client, where receive(client, what arrives) takes it.
+
+    `own`: a payload for each client, in their order, instead of one for all.
+    """
+    each = dict(zip((c.id for c in clients), own, strict=True)) if own is not None else {}
+    fed.ask(clients, receive,
+            own=lambda c: fed.channel.down(c, name, each.get(c.id, payload)))  # fmt: skip
+
+
+def upload(fed, clients: Sequence, name: str, tell: Callable, *arguments) -> list:
+    """Each client sends tell(client, *arguments) to the server; what arrives, in their order."""
+    told = fed.ask(clients, tell, *arguments)
+    return [fed.channel.up(c, name, own) for c, own in zip(clients, told, strict=True)]
 
 
 def require_named(method, function: Callable) -> str:
@@ -44,7 +84,7 @@ def plain(value, function: Callable, where: str):
         return value
     if type(value) in (list, tuple):
         return type(value)(plain(part, function, where) for part in value)
-    if type(value) is dict:
+    if isinstance(value, dict):
         return {key: plain(part, function, where) for key, part in value.items()}
     raise SettingError(
         f"a {type(value).__name__} cannot leave a process", where=f"{function.__name__}, {where}",

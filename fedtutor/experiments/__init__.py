@@ -2,6 +2,7 @@
 
 - Settings: `recipes`. One run: `run`. What it leaves: `results`, and `stored` in files;
   all of it as a table: `runs()`, of `frame`.
+- Who sends what in a round: `exchange`, counted in rounds that are played for it.
 - With what it was made: `environment`, `commits`, `code_hash`; whether that has changed: `stale`.
 - All runs at the papers' settings: `manifest` lists them, `worker` plays them in the processes of
   `jobs`, `packing` carries their images to another machine, `rehearsal` tries them before.
@@ -9,7 +10,8 @@
   `attack_messages`, recorded by `attack_list`.
 """
 
+from .exchange import exchange
 from .frame import runs
 from .results import accuracies, headlines, matrices, summary
 
-__all__ = ["accuracies", "headlines", "matrices", "runs", "summary"]
+__all__ = ["accuracies", "exchange", "headlines", "matrices", "runs", "summary"]

@@ -15,9 +15,11 @@ output.py (the door out).
 from .accuracy import accuracy_matrix, bars, curves
 from .costs import accuracy_against_bytes
 from .drawing import DPI, LABEL, METHOD_STYLE, WIDTH, in_order, method_order, method_style, style
+from .exchange import who_sends_what
 from .heatmap import matrix
 from .images import class_histogram, contact_sheet, embed, tsne_panels
 from .output import MEASURED_TABLE, show, to_png
+from .paired import paired
 from .privacy import against_accuracy, roc
 from .ranks import ranks
 from .words import ACCURACY, DISPLAY, display_name, finding, human_bytes, percent

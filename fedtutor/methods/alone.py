@@ -37,12 +37,17 @@ class Central(Method):
 
     def start(self, fed):
         center, *others = fed.clients
-        own = center.state.setdefault("own images", len(center.data))  # a second start is the same
-        parts = [center.data[:own]]
-        for client in others:
-            sent = fed.channel.up(client, "images", {"x": client.data.x, "y": client.data.y})
-            parts.append(Images(**sent, source=client.data.source))
-        x, y = torch.cat([p.x for p in parts]), torch.cat([p.y for p in parts])
+        fed.ask([center], self.take, fed.upload(others, "images", self.images))
+
+    def images(self, client):
+        return {"x": client.data.x, "y": client.data.y}
+
+    def take(self, center, sent: list):
+        """The images of all others behind the center's own; a second start finds the same."""
+        own = center.state.setdefault("own images", len(center.data))
+        parts = [self.images(center), *sent]
+        parts[0] = {key: part[:own] for key, part in parts[0].items()}
+        x, y = (torch.cat([part[key] for part in parts]) for key in "xy")
         center.data = Images(x, y, source="all clients")
 
     def select(self, fed):

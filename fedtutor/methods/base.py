@@ -25,7 +25,9 @@ class Method:
     `fed` is the federation (`federation.py`): clients, server, channel, public images. `client` has
     `id`, `domain`, `data`, `models`, `model`, `optimizer`, `state`, `steps`, `generator(purpose)`,
     and `fixed(role, what, compute, x)` for a teacher that stays as it is while the client trains.
-    What runs at a client between the hooks is asked for by name, `fed.ask(clients, self.part, x)`.
+    `start`, `select`, `collaborate` and `aggregate` are the server's, which holds nothing of a
+    client: what one does there is asked for by name, `fed.ask(clients, self.part, x)`, or sent,
+    `fed.download(clients, "name", self.receive, x)` and `fed.upload(clients, "name", self.tell)`.
     Tensors and plain values that a method keeps go to `client.state` and `fed.server.state`,
     networks to `client.models` and `fed.server.models`: all of it is in every checkpoint, except
     the networks that `remade` names.

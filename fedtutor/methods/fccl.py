@@ -64,12 +64,10 @@ class FCCL(PublicMethod):
 
     def start(self, fed):
         super().start(fed)
-        for client in fed.clients:
-            self._remember(client, "pretrained")  # theta*, "which are also initial models"
+        fed.ask(fed.clients, self.remember, "pretrained")  # theta*, "also initial models"
 
     def collaborate(self, fed, clients):
-        for client in clients:
-            self._remember(client, "previous")  # theta^{t-1}, before anybody learns from others
+        fed.ask(clients, self.remember, "previous")  # theta^{t-1}, before learning from others
         super().collaborate(fed, clients)  # steps 2-3 (logits, mean), and 4-6 for every batch
 
     def exchange(self, fed, clients, x, z):
@@ -108,6 +106,7 @@ class FCCL(PublicMethod):
         """Logits of a teacher, which stays as it is while the client trains."""
         return client.fixed(role, "logits", teacher_logits, x)
 
-    def _remember(self, client, role: str) -> None:
+    def remember(self, client, role: str) -> None:
+        """The client's network as it is now becomes a frozen one, where the method has it."""
         if role in client.models:
             client.models[role].load_state_dict(client.model.state_dict())

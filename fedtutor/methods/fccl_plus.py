@@ -79,12 +79,14 @@ class FCCLPlus(FCCL):
 
     def collaborate(self, fed, clients):
         super().collaborate(fed, clients)  # remembers theta^{e-1}; steps 2 to 8; `average`
-        for client in clients:
-            self._remember(client, "current")
-            if self.kd_share:
-                steps = len(batches(fed, len(self.local_data(client)), torch.Generator()))
-                steps *= fed.local_epochs(client)
-                client.state["kd_until"] = client.steps + round(self.kd_share * steps)
+        fed.ask(clients, self.remember, "current")
+        if self.kd_share:
+            fed.ask(clients, self.plan, own=[fed.local_epochs(c) for c in clients])
+
+    def plan(self, client, epochs: int):
+        """Until which of this round's steps KD teaches, for so many local epochs."""
+        steps = epochs * len(batches(client, len(self.local_data(client)), torch.Generator()))
+        client.state["kd_until"] = client.steps + round(self.kd_share * steps)
 
     def public_phase(self, fed, clients):
         if self.fccm or self.fisl:

@@ -40,10 +40,13 @@ class FD(Method):
     weighting: str = "uniform"  # every owner of a class counts alike; RepShare's code: "samples"
 
     def collaborate(self, fed, clients):
-        for client in clients:
-            known = global_means(fed, without=client.id if self.exclude_self else "")
-            if known is not None:
-                client.state["received"] = fed.channel.down(client, "means", known)
+        known = [global_means(fed, without=c.id if self.exclude_self else "") for c in clients]
+        told = [(c, means) for c, means in zip(clients, known, strict=True) if means is not None]
+        own = [means for _, means in told]
+        fed.download([c for c, _ in told], "means", self.receive, own=own)
+
+    def receive(self, client, known):
+        client.state["received"] = known
 
     def local_loss(self, client, x, y):
         z = client.model(x)

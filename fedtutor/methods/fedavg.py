@@ -35,18 +35,17 @@ class FedAvg(Method):
     start_from: str = "server"  # "client": round 1 from its own weights (RepShare's code)
 
     def start(self, fed):
-        require_equal_networks(fed.clients, method=self.name)
+        require_equal_networks(fed)
         fed.server.models["model"] = fed.make()  # line 2: initialize w_0
 
     def collaborate(self, fed, clients):
         if fed.round_ == 1 and self.start_from == "client":
             return  # nothing has been averaged yet, nothing is sent
-        weights = fed.server.model.state_dict()
-        for client in clients:  # lines 4-6: the selected clients receive w_t
-            client.model.load_state_dict(fed.channel.down(client, "weights", weights))
+        w = fed.server.model.state_dict()
+        fed.download(clients, "weights", load, w)  # lines 4-6: the selected clients receive w_t
 
     def aggregate(self, fed, clients):
-        uploads = [fed.channel.up(c, "weights", c.model.state_dict()) for c in clients]
+        uploads = fed.upload(clients, "weights", weights)
         new = self.combine(fed, clients, uploads, self.shares(fed, clients))
         fed.server.model.load_state_dict(new)
 
@@ -58,15 +57,34 @@ class FedAvg(Method):
         """How much each client counts; for n_k / n each tells its number of images, once."""
         if self.weighting == "uniform":
             return [1] * len(clients)
-        told = fed.server.state.setdefault("images", {})
-        for c in clients:
-            if c.id not in told:
-                told[c.id] = fed.channel.up(c, "number of images", len(c.data))
-        return [told[c.id] for c in clients]
+        return images_of(fed, clients)
 
     def evaluated(self, fed, client):
         inside = fed.inside_round or self.evaluate == "client"
         return client.model if inside else fed.server.model
+
+
+def weights(client, role: str = "model") -> dict[str, Tensor]:
+    """All of a client's network that can be sent, running statistics included."""
+    return client.models[role].state_dict()
+
+
+def load(client, state: dict[str, Tensor], role: str = "model") -> None:
+    """The client goes on with these weights."""
+    client.models[role].load_state_dict(state)
+
+
+def images_of(fed, clients) -> list[int]:
+    """How many images each client trains on; it tells the server once."""
+    told = fed.server.state.setdefault("images", {})
+    new = [c for c in clients if c.id not in told]
+    counts = fed.upload(new, "number of images", image_count)
+    told |= {c.id: count for c, count in zip(new, counts, strict=True)}
+    return [told[c.id] for c in clients]
+
+
+def image_count(client) -> int:
+    return len(client.data)
 
 
 def average(states: Sequence[dict[str, Tensor]], shares: Sequence[float]) -> dict[str, Tensor]:
@@ -85,17 +103,22 @@ def average(states: Sequence[dict[str, Tensor]], shares: Sequence[float]) -> dic
     return mean
 
 
-def require_equal_networks(clients, *, method: str) -> None:
+def require_equal_networks(fed, *, because: str = "") -> None:
     """Raise `ModelError` where the clients' networks cannot be averaged."""
-    clients = one_of_a_kind(clients)
-    shapes = [{n: tuple(v.shape) for n, v in c.model.state_dict().items()} for c in clients]
-    for client, shape in zip(clients, shapes, strict=True):
-        if shape != shapes[0]:
-            ours, theirs = (sum(p.numel() for p in c.model.parameters())
-                            for c in (clients[0], client))  # fmt: skip
+    clients = one_of_a_kind(fed.clients)
+    told = fed.ask(clients, shapes_of)
+    for client, own in zip(clients, told, strict=True):
+        if own["shapes"] != told[0]["shapes"]:
             raise ModelError(
-                f"{method} averages weights, but {clients[0].id} has a network of {ours:,} weights "
-                f"and {client.id} one of {theirs:,}, or of other layers",
+                f"{fed.method.name}{because} averages weights, but {clients[0].id} has a network "
+                f"of {told[0]['weights']:,} weights and {client.id} one of {own['weights']:,}, "
+                "or of other layers",
                 where="setting 'models'",
                 do="give every client the same network, or use a method that exchanges outputs",
             )
+
+
+def shapes_of(client) -> dict:
+    """The shape of everything that `weights` sends, and how many weights are trained."""
+    shapes = {name: list(value.shape) for name, value in client.model.state_dict().items()}
+    return {"shapes": shapes, "weights": sum(p.numel() for p in client.model.parameters())}

@@ -15,9 +15,9 @@ import torch
 from .. import losses
 from ..errors import SettingError
 from .base import register
-from .fedavg import FedAvg
+from .fedavg import FedAvg, load
 from .shared.prototypes import own_prototypes
-from .shared.public import frozen, gathered, teacher_logits
+from .shared.public import frozen, teacher_logits
 
 TEACHERS = {
     "refined": "the teacher's logits times similarity scores (Eq. 10)",
@@ -84,34 +84,42 @@ class FedCSD(FedAvg):
 
     def collaborate(self, fed, clients):
         super().collaborate(fed, clients)  # line 18
-        for client in clients:
-            self._update_teacher(fed, client)
-            client.state.setdefault("soft_labels", []).append(torch.zeros(4, device=fed.device))
-        if self.teacher == "refined":
-            self._exchange(fed, clients)
-
-    def _update_teacher(self, fed, client) -> None:
-        teacher = client.models["teacher"]
         if self.teacher_at == "server":
             weights = fed.server.models["teacher"].state_dict()
-            teacher.load_state_dict(fed.channel.down(client, "teacher", weights))
+            fed.download(clients, "teacher", self.receive_teacher, weights)
+        else:
+            fed.ask(clients, self.update_teacher)
+        fed.ask(clients, self.begin_counts)
+        if self.teacher != "refined":
             return
+        if self.prototypes == "local":
+            fed.ask(clients, self.keep_prototypes)
+            return
+        sent = fed.upload(clients, "prototypes", self.teacher_prototypes)  # line 4
+        mean = losses.global_prototypes(torch.stack(sent))  # line 7
+        fed.download(clients, "prototypes", self.keep_prototypes, mean)
+
+    def receive_teacher(self, client, state):
+        load(client, state, "teacher")
+
+    def update_teacher(self, client) -> None:
+        """Section V-E: the client averages by itself what it has received."""
         alpha = self.alpha if client.state.get("taught") else 0.0
-        _move(teacher, client.model.state_dict(), alpha)
+        _move(client.models["teacher"], client.model.state_dict(), alpha)
         client.state["taught"] = True
 
-    def _exchange(self, fed, clients) -> None:
-        own = fed.ask(clients, self.teacher_prototypes)  # line 4
-        if self.prototypes == "global":
-            sent = gathered(fed, clients, "prototypes", own)
-            mean = losses.global_prototypes(sent)  # line 7
-            own = [fed.channel.down(c, "prototypes", mean) for c in clients]
-        for client, prototypes in zip(clients, own, strict=True):
-            client.state["prototypes"] = prototypes
+    def begin_counts(self, client) -> None:
+        none = torch.zeros(4, device=client.device)
+        client.state.setdefault("soft_labels", []).append(none)
 
     def teacher_prototypes(self, client):
         """The teacher's mean logits of each class [classes, classes]."""
         return own_prototypes(client, partial(teacher_logits, client.models["teacher"]))
+
+    def keep_prototypes(self, client, mean=None) -> None:
+        """Those of this round: the mean that arrived, or the client's own."""
+        own = mean is None
+        client.state["prototypes"] = self.teacher_prototypes(client) if own else mean
 
     def local_loss(self, client, x, y):  # line 22
         z, z_teacher = client.model(x), client.fixed("teacher", "logits", teacher_logits, x)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from .. import losses
 from .base import register
-from .fedavg import FedAvg, average
+from .fedavg import FedAvg, average, load
 from .shared.public import frozen, teacher_logits
 
 
@@ -38,11 +38,17 @@ class FedGKD(FedAvg):
     def collaborate(self, fed, clients):
         super().collaborate(fed, clients)
         past = fed.server.state.get("past", [])
-        mean = average(past, [1] * len(past)) if len(past) > 1 else None
-        for client in clients:
-            sent = fed.channel.down(client, "teacher", mean) if mean else client.model.state_dict()
-            client.models["teacher"].load_state_dict(sent)
-            client.state["taught"] = bool(past)
+        fed.ask(clients, self.keep_received, bool(past))
+        if len(past) > 1:
+            fed.download(clients, "teacher", self.receive, average(past, [1] * len(past)))
+
+    def keep_received(self, client, taught: bool):
+        """The network that has just arrived is the teacher, once it has been `taught` anything."""
+        client.models["teacher"].load_state_dict(client.model.state_dict())
+        client.state["taught"] = taught
+
+    def receive(self, client, state):
+        load(client, state, "teacher")
 
     def local_loss(self, client, x, y):
         z = client.model(x)

@@ -100,10 +100,12 @@ class FedLGD(FedAvg):
                 f"{self.name} trains on virtual images and there are none", where="settings",
                 do="set virtual_ipc to at least 1",
             )  # fmt: skip
-        for client in fed.clients:  # line 9
-            client.state["virtual"] = client.data.state()
+        fed.ask(fed.clients, self.keep_virtual)  # line 9
         fed.server.state["virtual"] = self._noise(fed).state()
-        fed.server.state["version"] = 0
+        fed.server.state["version"], fed.server.state["sent"] = 0, {}
+
+    def keep_virtual(self, client) -> None:
+        client.state["virtual"] = client.data.state()
 
     def _noise(self, fed) -> VirtualImages:
         """The server's images before any matching."""
@@ -117,13 +119,14 @@ class FedLGD(FedAvg):
     def collaborate(self, fed, clients):
         super().collaborate(fed, clients)  # line 31, of the round before
         chosen = self.is_selected(fed.round_)
-        for client in clients:
-            client.state["selected"] = chosen
+        fed.ask(clients, self.note_round, chosen)
         if chosen:
             fed.ask(clients, self.refine)
         if not chosen or self.selected_data == "both":
-            for client in clients:
-                self._send_anchors(fed, client)  # line 28, of the round before
+            self._send_anchors(fed, clients)  # line 28, of the round before
+
+    def note_round(self, client, selected: bool) -> None:
+        client.state["selected"] = selected
 
     def refine(self, client) -> None:
         """Line 16, Eq. 1: the extractor is the global network that has just arrived."""
@@ -148,14 +151,17 @@ class FedLGD(FedAvg):
             loss = losses.cross_entropy(network(scenario.inputs(virtual.x)), virtual.y)
             client.state["gradient"] = list(torch.autograd.grad(loss, _trained(network)))
 
-    def _send_anchors(self, fed, client) -> None:
-        state, version = fed.server.state, fed.server.state["version"]
-        if client.state.get("version") != version:
-            sent = {key: state["virtual"][key] for key in ("x", "y")}
-            sent = fed.channel.down(client, "virtual images", sent)
-            client.state["anchors"] = sent
-            client.state["anchors_seen"] = fed.scenario.inputs(sent["x"])
-            client.state["version"] = version
+    def _send_anchors(self, fed, clients) -> None:
+        """To whom has them not, or an older version of them."""
+        state = fed.server.state
+        new = [c for c in clients if state["sent"].get(c.id) != state["version"]]
+        anchors = {key: state["virtual"][key] for key in ("x", "y")}
+        fed.download(new, "virtual images", self.receive_anchors, anchors)
+        state["sent"] |= {c.id: state["version"] for c in new}
+
+    def receive_anchors(self, client, anchors: dict) -> None:
+        client.state["anchors"] = anchors
+        client.state["anchors_seen"] = client.scenario.inputs(anchors["x"])
 
     def local_data(self, client):
         own = VirtualImages(**client.state["virtual"])
@@ -183,10 +189,15 @@ class FedLGD(FedAvg):
         labels = torch.cat([y, client.state["anchors"]["y"]])
         return losses.supervised_contrastive_code(torch.cat([h, anchors]), labels, tau=self.tau)
 
+    def gradient(self, client) -> list[torch.Tensor]:
+        return client.state.pop("gradient")
+
+    def forget_gradient(self, client) -> None:
+        client.state.pop("gradient", None)
+
     def aggregate(self, fed, clients):
         if not (self.is_selected(fed.round_) and self.global_steps):
-            for client in clients:
-                client.state.pop("gradient", None)
+            fed.ask(clients, self.forget_gradient)
             super().aggregate(fed, clients)
             return
         before = copy.deepcopy(fed.server.model)
@@ -196,7 +207,7 @@ class FedLGD(FedAvg):
             pairs = zip(_trained(before), _trained(fed.server.model), strict=True)
             pull = [(old - new).detach() for old, new in pairs]
         else:
-            sent = [fed.channel.up(c, "gradient", c.state.pop("gradient")) for c in clients]
+            sent = fed.upload(clients, "gradient", self.gradient)
             weights = [share / sum(shares) for share in shares]
             pull = [sum(w * part for w, part in zip(weights, parts, strict=True))
                     for parts in zip(*sent, strict=True)]  # fmt: skip
@@ -217,15 +228,16 @@ def _trained(network) -> list[torch.Tensor]:
 
 def _averaged(fed) -> dict[str, torch.Tensor]:
     """Class statistics of all clients, each class averaged over its owners (official code)."""
-    reading = "code" if fed.settings.virtual_init == "statistics_code" else "paper"
-    sent = []
-    for client in fed.clients:
-        own = class_statistics(client.private, fed.scenario, reading=reading)
-        sent.append(fed.channel.up(client, "class statistics", own))
+    sent = fed.upload(fed.clients, "class statistics", statistics_of)
     owned = torch.stack([s["owned"] for s in sent]).float()
     count = owned.sum(0).clamp(min=1)[:, None]
     mean, std = (torch.stack([s[key] for s in sent]).sum(0) / count for key in ("mean", "std"))
     return {"mean": mean, "std": std, "owned": owned.any(0)}
+
+
+def statistics_of(client) -> dict[str, torch.Tensor]:
+    reading = "code" if client.settings.virtual_init == "statistics_code" else "paper"
+    return class_statistics(client.private, client.scenario, reading=reading)
 
 
 def client_passes(private: int, *, classes: int, ipc: int, anchors: int, rounds: int,

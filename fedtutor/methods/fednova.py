@@ -43,12 +43,13 @@ class FedNova(FedAvg):
 
     def collaborate(self, fed, clients):
         super().collaborate(fed, clients)
-        for client in clients:
-            client.state["steps_before"] = client.steps
+        fed.ask(clients, self.note_steps)
+
+    def note_steps(self, client):
+        client.state["steps_before"] = client.steps
 
     def combine(self, fed, clients, uploads, shares):
-        told = zip(clients, fed.ask(clients, self.normalizer), strict=True)
-        sent = [fed.channel.up(c, "normalizer", a_k) for c, a_k in told]
+        sent = fed.upload(clients, "normalizer", self.normalizer)
         mean, before = super().combine(fed, clients, uploads, shares), fed.server.model.state_dict()
         for name, _ in fed.server.model.named_parameters():
             each = torch.stack([state[name] for state in uploads])

@@ -37,8 +37,10 @@ class FedProc(FedAvg):
         super().collaborate(fed, clients)
         distribute(fed, clients)
         done = (fed.round_ - 1) / max(fed.settings.rounds - 1, 1)
-        for client in clients:
-            client.state["alpha"] = 1 - done if self.schedule == "falling" else self.alpha
+        fed.ask(clients, self.weigh, 1 - done if self.schedule == "falling" else self.alpha)
+
+    def weigh(self, client, alpha: float):
+        client.state["alpha"] = alpha
 
     def local_loss(self, client, x, y):
         h = client.model.features(x)

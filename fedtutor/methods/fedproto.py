@@ -37,7 +37,7 @@ class FedProto(FedAvg):
         if self.average:
             super().start(fed)
             return
-        require_equal_features(fed.clients, method=self.name)
+        require_equal_features(fed)
 
     def collaborate(self, fed, clients):
         if self.average:

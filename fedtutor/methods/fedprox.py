@@ -22,8 +22,10 @@ class FedProx(FedAvg):
 
     def collaborate(self, fed, clients):
         super().collaborate(fed, clients)
-        for client in clients:
-            client.state["w_global"] = [p.detach().clone() for p in client.model.parameters()]
+        fed.ask(clients, self.remember)
+
+    def remember(self, client):
+        client.state["w_global"] = [p.detach().clone() for p in client.model.parameters()]
 
     def local_loss(self, client, x, y):
         pull = proximal_term(list(client.model.parameters()), client.state["w_global"], mu=self.mu)

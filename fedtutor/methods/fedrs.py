@@ -34,9 +34,11 @@ class FedRS(FedAvg):
 
     def start(self, fed):
         super().start(fed)
-        for client in fed.clients:
-            counts = class_counts(client, fed.scenario.num_classes)
-            client.state["scale"] = SCALES[self.scale](counts, alpha=self.alpha)
+        fed.ask(fed.clients, self.restrict)
+
+    def restrict(self, client):
+        counts = class_counts(client, client.scenario.num_classes)
+        client.state["scale"] = SCALES[self.scale](counts, alpha=self.alpha)
 
     def local_loss(self, client, x, y):
         return restricted_cross_entropy(client.model(x), y, client.state["scale"])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..losses import mutual_loss
 from .base import Method, register
-from .fedavg import average
+from .fedavg import average, images_of, load, weights
 from .shared.pretraining import pretrain
 
 
@@ -42,9 +42,10 @@ class FML(Method):
         pretrain(fed, self.pretrain_epochs)
 
     def collaborate(self, fed, clients):
-        weights = fed.server.models["meme"].state_dict()
-        for client in clients:
-            client.models["meme"].load_state_dict(fed.channel.down(client, "meme", weights))
+        fed.download(clients, "meme", self.receive, fed.server.models["meme"].state_dict())
+
+    def receive(self, client, state):
+        load(client, state, "meme")
 
     def local_loss(self, client, x, y):
         own, meme = client.model(x), client.models["meme"](x)
@@ -53,6 +54,6 @@ class FML(Method):
         )
 
     def aggregate(self, fed, clients):
-        uploads = [fed.channel.up(c, "meme", c.models["meme"].state_dict()) for c in clients]
-        shares = [len(c.data) for c in clients]
+        uploads = fed.upload(clients, "meme", weights, "meme")
+        shares = images_of(fed, clients)
         fed.server.models["meme"].load_state_dict(average(uploads, shares))

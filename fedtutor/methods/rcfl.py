@@ -12,6 +12,7 @@ import torch
 from ..losses import mean_scores, score_distillation
 from .base import register
 from .fedavg import average
+from .shared.prototypes import class_counts
 from .shared.public import PublicMethod, gathered
 
 
@@ -31,16 +32,23 @@ class RCFL(PublicMethod):
 
     def start(self, fed):
         super().start(fed)
-        for client in fed.clients:  # which labels a client owns is known to the server
-            owns = torch.bincount(client.data.y, minlength=fed.scenario.num_classes) > 0
-            fed.server.state[client.id] = fed.channel.up(client, "labels", owns)
+        owns = fed.upload(fed.clients, "labels", self.labels)  # the server knows who owns which
+        fed.server.state |= {c.id: own for c, own in zip(fed.clients, owns, strict=True)}
+
+    def labels(self, client):
+        return class_counts(client, client.scenario.num_classes) > 0
 
     def collaborate(self, fed, clients):
-        before = {c.id: {n: v.clone() for n, v in c.model.state_dict().items()} for c in clients}
+        fed.ask(clients, self.remember)
         super().collaborate(fed, clients)
-        for c in clients:
-            states = [c.model.state_dict(), before[c.id]]
-            c.model.load_state_dict(average(states, [1 - self.alpha, self.alpha]))
+        fed.ask(clients, self.move)
+
+    def remember(self, client):
+        client.state["before"] = {n: v.clone() for n, v in client.model.state_dict().items()}
+
+    def move(self, client):
+        states = [client.model.state_dict(), client.state.pop("before")]
+        client.model.load_state_dict(average(states, [1 - self.alpha, self.alpha]))
 
     def exchange(self, fed, clients, x, z):
         sent = gathered(fed, clients, "logits", z)

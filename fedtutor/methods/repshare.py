@@ -93,7 +93,7 @@ class RepShare(Method):
                                do="give one or more numbers from 0 to 1")  # fmt: skip
 
     def start(self, fed):
-        require_equal_features(fed.clients, method=self.name)
+        features = require_equal_features(fed)
         buffered = (len(fed.clients) - self.exclude_self) * self.m_up
         if self.m_down > buffered:
             raise SettingError(
@@ -101,29 +101,35 @@ class RepShare(Method):
                 where=f"method {self.name}, {len(fed.clients)} clients",
                 do="lower m_down, raise m_up, or take more clients",
             )
-        levels = torch.tensor(self.levels, dtype=torch.float32)
-        for client in fed.clients:
-            order = torch.randperm(len(client.data), generator=client.generator("levels"))
-            client.state["levels"] = levels[order % len(levels)].to(fed.device)
-            client.state["releases"] = 0  # noisy means that one image can have entered
+        fed.ask(fed.clients, self.deal_levels)
         if self.first == "random":
-            self._begin_at_random(fed)
+            self._begin_at_random(fed, features)
         elif self.first == "networks":
             self.aggregate(fed, fed.clients)
 
+    def deal_levels(self, client) -> None:
+        """How much each of the client's images counts."""
+        levels = torch.tensor(self.levels, dtype=torch.float32)
+        order = torch.randperm(len(client.data), generator=client.generator("levels"))
+        client.state["levels"] = levels[order % len(levels)].to(client.device)
+        client.state["releases"] = 0  # noisy means that one image can have entered
+
     def collaborate(self, fed, clients):  # step 1
         known = self._observations(fed, clients) if self._observes() else {}
+        means = global_means(fed) if self.lambda_kd and self.topology == "server" else None
+        own = []
         for client in clients:
-            received = client.state["received"] = {}
-            if known:
-                received |= self._draw(fed, client, known)
-            if not self.lambda_kd:
-                continue
-            if self.topology == "server":
-                means = global_means(fed)
-                received |= fed.channel.down(client, "global means", means) if means else {}
-            elif "observed" in received:  # their mean stands for the global means
+            received = self._draw(fed, client, known) if known else {}
+            if means:
+                received |= fed.channel.down(client, "global means", means)
+            elif "observed" in received and self.lambda_kd and self.topology == "peer":
+                # their mean stands for the global means
                 received |= over_owners(received["observed"], received["known"])
+            own.append(received)
+        fed.ask(clients, self.receive, own=own)
+
+    def receive(self, client, received: dict) -> None:
+        client.state["received"] = received
 
     def local_loss(self, client, x, y):  # step 2: Algorithm 2
         h = client.model.features(x)
@@ -145,11 +151,9 @@ class RepShare(Method):
         state = fed.server.state
         if state.pop("random", False):
             state["means"], state["weights"], state["observations"] = {}, {}, {}
-        for client, (means, observations, weights) in zip(
-            clients, fed.ask(clients, self.share), strict=True
-        ):
-            if self.topology == "peer":
-                client.state["own"] = {"observations": observations, "owned": weights > 0}
+        told = zip(clients, fed.ask(clients, self.share), strict=True)
+        for client, (means, observations, weights) in told:
+            if self.topology == "peer":  # whoever asks gets it from the client itself
                 continue
             if means is not None:  # steps 3 and 5
                 keep_means(fed, client, means, weights, weighting=self.weighting)
@@ -189,8 +193,10 @@ class RepShare(Method):
             drawn = [self.some_of_each(client) for _ in range(self.m_up)]
             observations = torch.stack([mean(index) for index in drawn])
             client.state["releases"] += self.m_up
-        weights = torch.bincount(data.y, weights=level, minlength=classes)
-        return means, observations, weights.to(h.dtype)
+        weights = torch.bincount(data.y, weights=level, minlength=classes).to(h.dtype)
+        if self.topology == "peer":
+            client.state["own"] = {"observations": observations, "owned": weights > 0}
+        return means, observations, weights
 
     def some_of_each(self, client) -> Tensor:
         """Indices of n_avg images of each class, drawn without replacement; all if fewer."""
@@ -204,7 +210,12 @@ class RepShare(Method):
         """Client id -> its last observations, as far as they can be asked for now."""
         if self.topology == "server":
             return fed.server.state.get("observations", {})
-        return {c.id: c.state["own"] for c in clients if "own" in c.state}
+        told = zip(clients, fed.ask(clients, self.own_observations), strict=True)
+        return {c.id: own for c, own in told if own is not None}
+
+    def own_observations(self, client) -> dict | None:
+        """What another client gets that asks this one."""
+        return client.state.get("own")
 
     def _draw(self, fed, client, known: dict) -> dict:
         """m_down observations of every class: `observed` [m_down, classes, d], `known` bool."""
@@ -214,7 +225,8 @@ class RepShare(Method):
             return {}
         buffer = torch.cat([known[i]["observations"] for i in ids])  # [entries, classes, d]
         owned = torch.stack([known[i]["owned"] for i in ids]).repeat_interleave(self.m_up, 0)
-        entry = self._entries(client, owned.cpu()).to(fed.device)  # [m_down, classes]
+        drawn = generator(fed.seed, client.id, fed.round_, "draw")
+        entry = self._entries(drawn, owned.cpu()).to(fed.device)  # [m_down, classes]
         column = torch.arange(owned.shape[1], device=fed.device)
         there = owned[entry, column]
         chosen = buffer[entry, column] * there[:, :, None]
@@ -230,14 +242,13 @@ class RepShare(Method):
             observed[mine] = rows
         return {"observed": observed, "known": there}
 
-    def _entries(self, client, owned: Tensor) -> Tensor:
+    def _entries(self, own: torch.Generator, owned: Tensor) -> Tensor:
         """Which entries of the buffer the client gets, [m_down, classes].
 
         Without replacement; where there are fewer than m_down, they come up again. Of a class that
         nobody has, an empty entry.
         """
-        own, classes = client.generator("draw"), owned.shape[1]
-        turn = torch.arange(self.m_down)
+        classes, turn = owned.shape[1], torch.arange(self.m_down)
         if self.draw == "client":
             entries = torch.randperm(len(owned), generator=own)
             return entries[turn % len(entries)][:, None].expand(-1, classes)
@@ -248,19 +259,20 @@ class RepShare(Method):
             columns.append(entries[turn % len(entries)])
         return torch.stack(columns, 1)
 
-    def _begin_at_random(self, fed) -> None:
+    def _begin_at_random(self, fed, features: int) -> None:
         """Algorithm 1, "S initializes randomly"; among peers everyone does so for itself."""
-        shape = (fed.scenario.num_classes, fed.clients[0].model.feature_size)
+        shape = (fed.scenario.num_classes, features)
         everything = torch.ones(shape[0], dtype=torch.bool, device=fed.device)
 
-        def drawn(count, generator):
-            return torch.rand(count, *shape, generator=generator).to(fed.device) * 2 - 1
+        def drawn(count, own):
+            return torch.rand(count, *shape, generator=own).to(fed.device) * 2 - 1
 
-        observed = {c.id: {"observations": drawn(self.m_up, c.generator("first")),
-                           "owned": everything} for c in fed.clients}  # fmt: skip
+        observed = {}
+        for c in fed.clients:
+            own = generator(fed.seed, c.id, fed.round_, "first")
+            observed[c.id] = {"observations": drawn(self.m_up, own), "owned": everything}
         if self.topology == "peer":
-            for client in fed.clients:
-                client.state["own"] = observed[client.id]
+            fed.ask(fed.clients, self.keep_own, own=list(observed.values()))
             return
         means = drawn(1, generator(fed.seed, SERVER, "first"))[0]
         fed.server.state |= {
@@ -268,3 +280,6 @@ class RepShare(Method):
             "means": {c.id: means for c in fed.clients},
             "weights": {c.id: everything for c in fed.clients},
         }  # fmt: skip
+
+    def keep_own(self, client, own: dict) -> None:
+        client.state["own"] = own

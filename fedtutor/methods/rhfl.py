@@ -34,10 +34,12 @@ class RHFL(PublicMethod):
 
     def collaborate(self, fed, clients):
         weights = self._weights(fed, clients)
-        for i, client in enumerate(clients):
-            others = torch.cat([weights[:i], weights[i + 1 :]])
-            client.state["weights"] = fed.channel.down(client, "confidence", others)
+        others = [torch.cat([weights[:i], weights[i + 1 :]]) for i in range(len(clients))]
+        fed.download(clients, "confidence", self.receive_confidence, own=others)
         super().collaborate(fed, clients)
+
+    def receive_confidence(self, client, weights):
+        client.state["weights"] = weights
 
     def exchange(self, fed, clients, x, z):
         sent = gathered(fed, clients, "logits", z)

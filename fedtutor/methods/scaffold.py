@@ -35,15 +35,18 @@ class SCAFFOLD(FedAvg):
                 do='set optimizer = "sgd": the correction is a gradient times its learning rate',
             )  # fmt: skip
         fed.server.state["c"] = _zeros(fed.server.model)
-        for client in fed.clients:
-            client.state["c_k"] = _zeros(client.model)
+        fed.ask(fed.clients, self.begin)
 
     def collaborate(self, fed, clients):
         super().collaborate(fed, clients)  # "communicate (x, c)"
-        for client in clients:
-            client.state["c"] = fed.channel.down(client, "control", fed.server.state["c"])
-            client.state["w"] = [p.detach().clone() for p in client.model.parameters()]
-            client.state["steps_before"] = client.steps
+        fed.download(clients, "control", self.receive, fed.server.state["c"])
+
+    def begin(self, client):
+        client.state["c_k"] = _zeros(client.model)
+
+    def receive(self, client, c):
+        client.state["c"], client.state["steps_before"] = c, client.steps
+        client.state["w"] = [p.detach().clone() for p in client.model.parameters()]
 
     @torch.no_grad()
     def after_step(self, client):
@@ -63,10 +66,13 @@ class SCAFFOLD(FedAvg):
 
     def aggregate(self, fed, clients):
         super().aggregate(fed, clients)
-        sent = [fed.channel.up(c, "control", c.state["change"]) for c in clients]
+        sent = fed.upload(clients, "control", self.change)
         changes = [torch.stack(part).sum(0) / len(fed.clients) for part in zip(*sent, strict=True)]
         c = fed.server.state["c"]
         fed.server.state["c"] = [old + new for old, new in zip(c, changes, strict=True)]
+
+    def change(self, client):
+        return client.state["change"]
 
 
 def _zeros(network) -> list[torch.Tensor]:

@@ -67,11 +67,13 @@ class VHL(FedAvg):
 
     def collaborate(self, fed, clients):
         super().collaborate(fed, clients)
-        for client in clients:
-            client.state["classes"] = fed.scenario.num_classes
-            if "noise" not in client.state:
-                sent = fed.channel.down(client, "noise images", fed.server.state["noise"])
-                client.state["noise"] = sent
+        told = fed.server.state.setdefault("told", [])
+        new = [c for c in clients if c.id not in told]
+        fed.download(new, "noise images", self.receive_noise, fed.server.state["noise"])
+        told += [c.id for c in new]
+
+    def receive_noise(self, client, noise):
+        client.state["noise"] = noise
 
     def local_loss(self, client, x, y):
         if not (self.alpha or self.lambda_):
@@ -82,7 +84,7 @@ class VHL(FedAvg):
         x_noise, y_noise = noise["x"][index], noise["y"][index]
         h = client.model.features(torch.cat([x, x_noise]))
         z = client.model.classifier(h)
-        shift = client.state["classes"] if self.labels == "own" else 0
+        shift = client.scenario.num_classes if self.labels == "own" else 0
         loss = losses.cross_entropy(z[: len(y)], y)
         loss = loss + self.alpha * losses.cross_entropy(z[len(y) :], y_noise + shift)
         pull = losses.noise_alignment(h[: len(y)], y, h[len(y) :], y_noise, tau=self.tau,

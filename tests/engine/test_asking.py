@@ -2,6 +2,7 @@
 
 import functools
 import io
+import threading
 
 import pytest
 import torch
@@ -9,14 +10,14 @@ from support.every import NAMES, same, small
 from support.every import crowded as ready
 from support.federations import federation
 
-from fedtutor import methods
+from fedtutor import clients, methods
+from fedtutor import federation as federation_module
 from fedtutor.engine import asking
 from fedtutor.errors import SettingError
 from fedtutor.methods import Method
 from fedtutor.rounds import run
 
-ASKING = {"ewc", "fccl", "fccl+", "fd", "feddf", "fedcsd", "fedlgd", "fedmatch", "fedmd",
-          "fednova", "fedproc", "fedproto", "kd", "rcfl", "repshare", "rhfl"}  # fmt: skip
+ALONE = {"solo"}  # asks its clients for nothing but to begin pretrained
 
 
 def crossed(value):
@@ -40,7 +41,8 @@ def remotely(fed) -> set[str]:
     def ask(clients, function, *arguments, own=None):
         name = asking.require_named(fed.method, function)
         asked.add(name)
-        own = None if own is None else crossed(list(own))
+        if own is not None:
+            own = crossed([own(c) for c in clients] if callable(own) else list(own))
         called = found(fed.method, crossed(name))
         return crossed(usual(clients, called, *crossed(list(arguments)), own=own))
 
@@ -59,7 +61,7 @@ def test_every_question_and_answer_could_cross(name):
     same(here, there)
     assert here.history["bytes"] == there.history["bytes"]
     assert bool(asked - {"fedtutor.methods.shared.pretraining:load_pretrained",
-                         "fedtutor.distillation:replace_data"}) == (name in ASKING)  # fmt: skip
+                         "fedtutor.distillation:replace_data"}) == (name not in ALONE)  # fmt: skip
     assert not any(client.held for client in there.clients)
 
 
@@ -135,3 +137,76 @@ def test_what_is_not_plain_cannot_leave_a_process():
         fed.ask(fed.clients, helper, helper)
     with pytest.raises(SettingError, match="a set cannot leave a process"):
         fed.ask(fed.clients, helper, 1, own=[{1}, None, None])
+
+
+# --- what the server may know of a client
+
+KNOWN = {"id", "domain", "network", "__class__"}  # and nothing of what the client holds
+SERVERS = ("start", "select", "collaborate", "aggregate")
+
+
+def watched(monkeypatch, method: Method) -> set[tuple[str, str]]:
+    """From now on it is noted which hook of `method` looks into a client that it did not ask."""
+    touched, hook, inside = set(), [], threading.local()
+    usual = clients.Client.__getattribute__
+
+    def look(client, name):
+        if hook and not getattr(inside, "asked", False) and name not in KNOWN:
+            touched.add((hook[-1], name))
+        return usual(client, name)
+
+    def of_server(name):
+        own = getattr(method, name)
+
+        def hooked(*given):
+            hook.append(name)
+            try:
+                return own(*given)
+            finally:
+                hook.pop()
+
+        return hooked
+
+    each = federation_module.Federation.each
+
+    def at_clients(fed, those, fn):
+        def work(client):
+            inside.asked = True
+            try:
+                return fn(client)
+            finally:
+                inside.asked = False
+
+        hooks, hook[:] = hook[:], []
+        try:
+            return each(fed, those, work)
+        finally:
+            hook[:] = hooks
+
+    monkeypatch.setattr(clients.Client, "__getattribute__", look)
+    monkeypatch.setattr(federation_module.Federation, "each", at_clients)
+    for name in SERVERS:
+        setattr(method, name, of_server(name))
+    return touched
+
+
+@pytest.mark.parametrize("name, parameters", [*((name, {}) for name in NAMES), *OPTIONS])
+def test_the_server_looks_into_no_client(monkeypatch, name, parameters):
+    """What a hook of the server needs of a client arrives as an answer, or by the channel."""
+    method = small(name, **parameters)
+    touched = watched(monkeypatch, method)
+    run(ready(name, method=method))
+    assert touched == set()
+
+
+def test_a_look_into_a_client_is_noticed(monkeypatch):
+    class Looks(Method):
+        name = "looks"
+
+        def aggregate(self, fed, clients):
+            return [c.model for c in clients if c.id]
+
+    method = Looks()
+    touched = watched(monkeypatch, method)
+    run(federation(method))
+    assert touched == {("aggregate", "model"), ("aggregate", "models"), ("aggregate", "_models")}

@@ -123,13 +123,14 @@ def exchanges(name: str) -> bool:
     return bool(method.failed)
 
 
-EXCHANGE = ("ewc", "fccl", "fccl+", "fedcsd", "feddf", "fedmatch", "fedmd", "kd", "rcfl", "rhfl")
+ALONE = ("central", "solo")
+EXCHANGE = [name for name in NAMES if name not in ALONE]
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "central"])
 def test_who_computes_in_the_exchange(name):
     assert exchanges(name) == (name in EXCHANGE), (
-        "EXCHANGE lists who asks its clients inside `collaborate`: add the method there"
+        "ALONE lists who asks its clients for nothing inside `collaborate`: add the method there"
     )
 
 

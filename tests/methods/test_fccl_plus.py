@@ -260,7 +260,7 @@ def test_the_teachers_mode():
         assert int(teacher.body[1].num_batches_tracked) - before == (mode == "train")
         assert client.model.training
         assert not teacher_logits(teacher, x, train=True).requires_grad
-        fed.method._remember(client, "previous")
+        fed.method.remember(client, "previous")
         assert_same_bits(teacher.state_dict(), client.model.state_dict())
 
 

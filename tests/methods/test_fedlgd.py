@@ -299,10 +299,10 @@ def test_the_servers_images_cross_once_per_change():
 def test_whoever_sat_out_gets_the_images_when_it_comes_back():
     fed = lgd(rounds=8, participation=0.5, scenario=tiny_scenario(clients=4))
     rounds.run(fed)
-    for client in fed.clients:
-        if "anchors" in client.state:
-            assert client.state["version"] in (0, 1, 3)
-    latest = [c for c in fed.clients if c.state.get("version") == 3]
+    sent = fed.server.state["sent"]
+    assert sent.keys() == {c.id for c in fed.clients if "anchors" in c.state}
+    assert set(sent.values()) <= {0, 1, 3}
+    latest = [c for c in fed.clients if sent.get(c.id) == 3]
     assert latest
     for client in latest:
         assert torch.equal(client.state["anchors"]["x"], pixels_of(fed.server))

@@ -101,7 +101,8 @@ def test_classes_show_their_fields_bases_and_methods(folder):
     assert "lr: float = 0.01" in part(core, "settings.Settings")
     assert "Raises a FedtutorError where scenario" in part(core, "federation.Federation")
     assert "# a FedtutorError" in part(core, "errors.DataError")
-    assert 'id="federation.Federation.ask"' in core and 'id="methods"' not in core
+    assert 'id="federation.Federation.each"' in core and 'id="methods"' not in core
+    assert 'id="asking.ask"' in page(folder, "engine")
     assert "repshare.RepShare.local_loss" in page(folder, "methods")
     assert 'id="shared.public"' in page(folder, "methods")
 

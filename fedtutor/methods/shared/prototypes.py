@@ -15,14 +15,20 @@ from ...engine.checks import one_of_a_kind
 from ...errors import ModelError
 
 
-def require_equal_features(clients, *, method: str) -> None:
-    """Raise `ModelError` where the clients' features differ in number."""
-    sizes = {c.id: c.model.feature_size for c in one_of_a_kind(clients)}
+def require_equal_features(fed) -> int:
+    """How many features the networks have; `ModelError` where the clients' differ in number."""
+    clients = one_of_a_kind(fed.clients)
+    sizes = {c.id: d for c, d in zip(clients, fed.ask(clients, feature_size), strict=True)}
     if len(set(sizes.values())) > 1:
         raise ModelError(
-            f"{method} compares features, the networks have {sizes}", where="setting 'models'",
-            do="choose networks with equally many features",
+            f"{fed.method.name} compares features, the networks have {sizes}",
+            where="setting 'models'", do="choose networks with equally many features",
         )  # fmt: skip
+    return sizes[clients[0].id]
+
+
+def feature_size(client) -> int:
+    return client.model.feature_size
 
 
 def over_owners(means: Tensor, weights: Tensor) -> dict:
@@ -50,8 +56,7 @@ def collect(fed, clients, *, weighting: str) -> None:
     `weighting`: a client counts by its images of the class ("samples") or like any other owner
     ("uniform"). A class that none of these clients owns has no prototype until the next time.
     """
-    sent = [fed.channel.up(c, "prototypes", own)
-            for c, own in zip(clients, fed.ask(clients, measured), strict=True)]  # fmt: skip
+    sent = fed.upload(clients, "prototypes", measured)
     means, counts = (torch.stack([s[key] for s in sent]) for key in ("prototypes", "counts"))
     weights = counts if weighting == "samples" else (counts > 0)
     fed.server.state["prototypes"] = over_owners(means, weights)
@@ -67,10 +72,12 @@ def measured(client) -> dict:
 
 def distribute(fed, clients) -> None:
     """The averaged prototypes go down, into `client.state["prototypes"]`, once there are any."""
-    for client in clients if "prototypes" in fed.server.state else ():
-        client.state["prototypes"] = fed.channel.down(
-            client, "prototypes", fed.server.state["prototypes"]
-        )
+    if "prototypes" in fed.server.state:
+        fed.download(clients, "prototypes", keep_prototypes, fed.server.state["prototypes"])
+
+
+def keep_prototypes(client, known: dict) -> None:
+    client.state["prototypes"] = known
 
 
 def class_counts(client, num_classes: int) -> Tensor:

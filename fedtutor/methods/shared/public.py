@@ -17,7 +17,7 @@ from ...channel import SERVER
 from ...errors import SettingError, TrainingError
 from ...randomness import generator
 from ..base import Method
-from ..fedavg import average, require_equal_networks
+from ..fedavg import average, load, require_equal_networks, weights
 from .augment import KINDS, augment
 from .pretraining import pretrain
 
@@ -49,7 +49,7 @@ class PublicMethod(Method):
                 where="setting 'public_batch_size'", do="give at least 2, and 2 public images",
             )  # fmt: skip
         if self.average:
-            require_equal_networks(fed.clients, method=f"{self.name} with average = true")
+            require_equal_networks(fed, because=" with average = true")
         pretrain(fed, self.pretrain_epochs)
 
     def collaborate(self, fed, clients):
@@ -146,10 +146,8 @@ class PublicMethod(Method):
             raise error
 
     def _average(self, fed, clients) -> None:
-        uploads = [fed.channel.up(c, "weights", c.model.state_dict()) for c in clients]
-        mean = average(uploads, [1] * len(clients))
-        for c in clients:
-            c.model.load_state_dict(fed.channel.down(c, "weights", mean))
+        uploads = fed.upload(clients, "weights", weights)
+        fed.download(clients, "weights", load, average(uploads, [1] * len(clients)))
 
 
 def gathered(fed, clients, name: str, values: Sequence[Tensor]) -> Tensor:

@@ -18,8 +18,10 @@ class KeepsReceived(FedAvg):
 
     def collaborate(self, fed, clients):
         super().collaborate(fed, clients)
-        for client in clients:
-            client.models["received"].load_state_dict(client.model.state_dict())
+        fed.ask(clients, self.keep_received)
+
+    def keep_received(self, client):
+        client.models["received"].load_state_dict(client.model.state_dict())
 
 
 @torch.no_grad()

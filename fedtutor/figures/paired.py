@@ -1,0 +1,102 @@
+"""Differences drawn as differences: paired points around zero, with their spread."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from ..errors import SettingError, choose
+from .drawing import (
+    HALO,
+    INK,
+    METHOD_STYLE,
+    Style,
+    canvas,
+    caption,
+    method_order,
+    method_style,
+    row_panels,
+    style,
+)
+from .inputs import mapping, numbers, require, sample_sd, spread_note
+
+ROW, MOST = 0.46, 24  # inches; rows
+
+
+@style()
+def paired(differences: Mapping[str, Mapping[str, Sequence[float]]], *, title: str,
+           unit: str = "points", order: Sequence[str] | None = None,
+           left: str = "", right: str = "") -> Figure:  # fmt: skip
+    """Paired differences: a panel per key, a row per label, a small dot per seed around zero.
+
+    differences: panel -> label -> one difference per seed, in `unit`; a label that is missing in a
+    panel has an empty row there. The large marker is the mean, the line one standard deviation to
+    both sides, the number the mean. left, right: what a difference below and above zero means,
+    such as "worse than alone" and "better than alone". order: the rows from top to bottom;
+    otherwise methods stand in the suite's order, other labels as they come.
+    """
+    panels, where = _panels(differences), "paired"
+    labels = list(dict.fromkeys(label for rows in panels.values() for label in rows))
+    if order is not None:
+        for label in order:
+            choose(label, labels, kind="label", where=f"{where}, order")
+        missing = [label for label in labels if label not in order]
+        require(not missing and len(set(order)) == len(order), f"order = {list(order)!r}",
+                where=where, error=SettingError, do=f"name each row once: {labels}")  # fmt: skip
+    labels = method_order(labels) if order is None else list(order)
+    require(len(labels) <= MOST, f"{len(labels)} rows", where=where, error=SettingError,
+            do=f"draw at most {MOST} of them")  # fmt: skip
+    figure = canvas(title, height=1.55 + ROW * len(labels))
+    drawn = row_panels(figure, list(panels), labels)
+    for axes, rows in zip(drawn, panels.values(), strict=True):
+        axes.axvline(0, color=INK, lw=1.4, zorder=1.5)
+        for label, values in rows.items():
+            _row(axes, labels.index(label), values, _look(label))
+    _limits(drawn[0], panels)
+    sides = [f"← {left}" if left else "", f"difference ({unit})", f"{right} →" if right else ""]
+    figure.supxlabel("        ".join(filter(None, sides)), size=10.5)
+    counts = [len(values) for rows in panels.values() for values in rows.values()]
+    note = "Dot: a seed; large marker and number: mean over {}; line: ± one standard deviation."
+    caption(figure, spread_note(note, counts))
+    return figure
+
+
+def _panels(differences) -> dict[str, dict[str, np.ndarray]]:
+    where = "paired"
+    return {
+        panel: {label: numbers(values, 1, where=f"{where}, {panel}, {label}")
+                for label, values in mapping(rows, where=f"{where}, {panel}").items()}
+        for panel, rows in mapping(differences, where=where).items()
+    }  # fmt: skip
+
+
+def _look(label: str) -> Style:
+    return method_style(label) if label in METHOD_STYLE else Style(INK, "o", True)
+
+
+def _row(axes, row: int, values: np.ndarray, look: Style) -> None:
+    mean, sd = values.mean(), sample_sd(values)
+    if len(values) > 1:
+        axes.plot([mean - sd, mean + sd], [row, row], color=look.color, lw=3, alpha=0.55,
+                  solid_capstyle="butt", zorder=2)  # fmt: skip
+        axes.plot(values, [row + 0.2] * len(values), ls="", marker="o", ms=4, mfc="white", mec=INK,
+                  mew=0.9, gid="seeds", zorder=3)  # fmt: skip
+    axes.plot(mean, row, ls="", marker=look.marker, ms=9, mew=1.6, color=look.color, mfc=look.fill,
+              gid="mean", zorder=4)  # fmt: skip
+    axes.annotate(_signed(mean, sd), (mean, row), xytext=(0, 7), textcoords="offset points",
+                  ha="center", va="bottom", path_effects=[HALO], zorder=5)  # fmt: skip
+
+
+def _signed(mean: float, sd: float) -> str:
+    """The mean with its sign, as many digits as the spread allows: +12, -0.8."""
+    size = max(abs(mean), sd)
+    digits = 0 if size >= 9.95 else 1 if size >= 0.95 else 2
+    return f"{mean:+.{digits}f}".replace("-", "−")
+
+
+def _limits(axes, panels: dict) -> None:
+    """From below the smallest to above the largest seed, with zero and room for the numbers."""
+    values = [v for rows in panels.values() for one in rows.values() for v in one]
+    low, high = min(0.0, *values), max(0.0, *values)
+    room = 0.14 * (high - low) or 1.0
+    axes.set_xlim(low - room, high + room)
