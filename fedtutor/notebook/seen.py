@@ -153,3 +153,15 @@ def crossed(results: Sequence) -> pd.DataFrame:
     """Every kind of message that the channel counted in these runs: its name and its sizes."""
     rows = pd.DataFrame([row for r in results for row in r.history["bytes"]])
     return rows.groupby("name")["bytes"].agg(["min", "max"])
+
+
+REDUCED = {"rounds": 10, "eval_every": 5, "client_epochs": [10, 9, 1, 1],
+           "public_batch_size": 256, "scenario.public_size": 2000,
+           "scenario.test_size": 1000}  # fmt: skip
+
+
+def on_real_digits(run, method: str, **changes) -> list:
+    """Recorded results on MNIST, USPS, SVHN and rendered digits, in a setting that fits a CPU."""
+    if method == "fccl":
+        changes = {"observe": ["after_collaborate"], **changes}
+    return run.recorded(method, "digits-partial", **REDUCED, **changes)
