@@ -26,6 +26,7 @@ from ..engine.batches import cut
 from ..engine.workers import Workers
 from ..errors import DataError, SettingError, choose
 from ..losses import cross_entropy
+from ..models import usual_layout
 from ..randomness import generator
 
 TINY = 1e-30  # added to standard deviations, as in the authors' code
@@ -162,7 +163,8 @@ def gradient_norms(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     each = vmap(grad(one), in_dims=(None, 0, 0))
     rows = []  # squared length of each weight tensor's part
     for part, labels in zip(x.split(100), y.split(100), strict=True):
-        found = each(weights, part, labels).values()
+        with usual_layout(network):
+            found = each(weights, part, labels).values()
         rows.append(torch.stack([g.double().flatten(1).square().sum(1) for g in found], 1))
     network.train(mode)
     return (torch.cat(rows).sum(1, keepdim=True) + TINY).log() / 2

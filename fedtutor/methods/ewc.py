@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from .. import losses
+from ..models import usual_layout
 from .base import register
 from .fccl_plus import FCCLPlus
 
@@ -77,5 +78,6 @@ def squared_slopes(model: nn.Module, x: Tensor, y: Tensor) -> list[Tensor]:
         return losses.cross_entropy(z, one_y[None])
 
     w = {name: value.detach() for name, value in trained(model).items()}
-    slopes = vmap(grad(loss), in_dims=(None, 0, 0))(w, x, y)
+    with usual_layout(model):
+        slopes = vmap(grad(loss), in_dims=(None, 0, 0))(w, x, y)
     return [(slopes[name] ** 2).sum(0) for name in w]

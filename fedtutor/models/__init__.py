@@ -1,7 +1,16 @@
 """Networks that a client may hold, and the layers that they are made of."""
 
 from . import networks
-from .base import MODELS, Architecture, Network, build, layers_of, register, use_generator
+from .base import (
+    MODELS,
+    Architecture,
+    Network,
+    build,
+    layers_of,
+    register,
+    use_generator,
+    usual_layout,
+)
 
 __all__ = ["MODELS", "Architecture", "Network", "build", "layers_of", "networks", "register",
-           "use_generator"]  # fmt: skip
+           "use_generator", "usual_layout"]  # fmt: skip

@@ -8,6 +8,7 @@ call feature, representation or embedding.
 import re
 import warnings
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
 
@@ -113,6 +114,20 @@ def layers_of(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]
     for name, child in module._modules.items():
         found += layers_of(child, f"{prefix}{name}.")
     return found
+
+
+@contextmanager
+def usual_layout(network: nn.Module):
+    """A block in which images keep the layout in which they come.
+
+    For what looks at single images of a batch: `torch.func.vmap` refuses another layout, and opacus
+    cuts patches wrongly out of it.
+    """
+    kept, network.channels_last = getattr(network, "channels_last", False), False
+    try:
+        yield
+    finally:
+        network.channels_last = kept
 
 
 def build(network: str | Architecture, *, num_classes: int, in_channels: int = 3,

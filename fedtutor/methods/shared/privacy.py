@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from ...errors import ModelError, SettingError
+from ...models import usual_layout
 
 
 def clipped(h: Tensor, clip: float) -> Tensor:
@@ -83,12 +84,11 @@ def private_loss(network: torch.nn.Module, x: Tensor, y: Tensor, *, clip: float,
             where="privacy.private_loss",
             do="take one with group or instance norm, such as small_convnet",
         ) from None
-    layout = getattr(network, "channels_last", False)
-    network.channels_last = False  # opacus cuts patches wrongly out of any other layout
     try:
         x = x.detach().requires_grad_()  # opacus warns where no input asks for a gradient
-        loss = torch.nn.functional.cross_entropy(wrapped(x), y, reduction="sum")
-        loss.backward()
+        with usual_layout(network):
+            loss = torch.nn.functional.cross_entropy(wrapped(x), y, reduction="sum")
+            loss.backward()
         weights = [p for p in network.parameters() if p.requires_grad]
         each = [p.grad_sample for p in weights]
         length = torch.stack([g.flatten(1).norm(dim=1) for g in each]).norm(dim=0)
@@ -96,7 +96,6 @@ def private_loss(network: torch.nn.Module, x: Tensor, y: Tensor, *, clip: float,
         total = [torch.einsum("n,n...->...", factor, g) for g in each]
     finally:
         wrapped.to_standard_module()
-        network.channels_last = layout
         network.zero_grad()
     surrogate = x.new_zeros(())
     for p, g in zip(weights, total, strict=True):
