@@ -129,10 +129,10 @@ def at_home(results: Sequence) -> list[float]:
 def through_rounds(results: Sequence, epochs: int, *, rounds: int = 2) -> dict:
     """Accuracy since the end of a round, in points, through the last rounds of a run.
 
-    The runs observed "after_collaborate" and "local_epoch". Own and other domains -> [seeds,
+    The runs observed "after_collaborate" and "local_epoch". Own digits, digits of others -> [seeds,
     1 + rounds * (1 + epochs)], beginning with the end of the round before these.
     """
-    sides = {"own domain": measures.intra, "other domains": measures.inter}
+    sides = {"own digits": measures.intra, "digits of others": measures.inter}
     moments, count = ("after_collaborate", "local_epoch"), 1 + rounds * (1 + epochs)
     curves = {}
     for words, measure in sides.items():
