@@ -1,7 +1,8 @@
 """What a cell of a notebook calls."""
 
 from .check import CheckError, check
+from .film import film
 from .slider import slider
 from .start import setting, start
 
-__all__ = ["CheckError", "check", "setting", "slider", "start"]
+__all__ = ["CheckError", "check", "film", "setting", "slider", "start"]

@@ -43,7 +43,7 @@ def beside(paper: str, table: str, *, folder=results.RESULTS) -> Beside:
     """
     papers.published_table(paper, table)
     runs = [run for path in (manifest.MANIFEST, MEASURED)
-            for run in manifest.load(path, paper=paper) if table in run.tables]  # fmt: skip
+            for run in manifest.load(path, paper=paper, published=table)]  # fmt: skip
     found, faults = manifest.survey(runs, folder)
     return lines_of(Report(tuple(runs), found, tuple(faults), folder), paper, table)
 
