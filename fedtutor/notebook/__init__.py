@@ -1,7 +1,9 @@
 """What a cell of a notebook calls."""
 
 from .check import CheckError, check
+from .frame import folded, question, say, sentence, tell, verdict_box
 from .slider import slider
 from .start import setting, start
 
-__all__ = ["CheckError", "check", "setting", "slider", "start"]
+__all__ = ["CheckError", "check", "folded", "question", "say", "sentence", "setting", "slider",
+           "start", "tell", "verdict_box"]  # fmt: skip
