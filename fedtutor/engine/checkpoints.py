@@ -169,6 +169,8 @@ def holders(fed) -> dict:
 
 def pack(holder, fed) -> dict:
     """What a checkpoint keeps of a client or of the server."""
+    if hasattr(type(holder), "packed"):  # a client in another process
+        return holder.packed()
     optimizer = holder.optimizer if fed.settings.keep_optimizer else None
     models = None  # of a client whose networks have not been built
     if holder.has_networks:
@@ -184,6 +186,9 @@ def pack(holder, fed) -> dict:
 
 def unpack(holder, packed: dict, fed) -> None:
     """The reverse of `pack`."""
+    if hasattr(type(holder), "unpacked"):
+        holder.unpacked(packed)
+        return
     if packed["models"] is None:
         holder.models = None
     else:

@@ -105,8 +105,10 @@ class Run:
 # --- the manifest
 
 
-def load(path: Path = MANIFEST, *, paper: str = "") -> list[Run]:
-    """All runs of a manifest, or of one paper in it, in its order. What two tables share is twice.
+def load(path: Path = MANIFEST, *, paper: str = "", published: str = "") -> list[Run]:
+    """All runs of a manifest, in its order. What two tables share is twice.
+
+    `paper`: those of one paper alone; `published`: those of one of its printed tables.
 
     Raises `SettingError` for whatever is unknown, missing or of the wrong type.
     """
@@ -119,6 +121,10 @@ def load(path: Path = MANIFEST, *, paper: str = "") -> list[Run]:
     for number, table in enumerate(content.get("table", []), start=1):
         where = f"{shown(path)}, table {table.get('name', number)!r}"
         table = recipes.checked(table, TABLE, ("name", "paper", "recipe", "rows", "value"), where)
+        if table["paper"] != (paper or table["paper"]):
+            continue
+        if published and published not in table.get("tables", ()):
+            continue
         for row in table["rows"]:
             row = recipes.checked(row, ROW, ("row", "method", "minutes", "gb"), where)
             for column in table.get("columns", [{}]):

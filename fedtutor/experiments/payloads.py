@@ -36,7 +36,7 @@ def spread(shapes: Sequence[Parts]) -> str:
 
 
 def _leaves(name: str, payload):
-    if isinstance(payload, torch.Tensor):
+    if isinstance(payload, torch.Tensor) and payload.ndim:
         yield name, tuple(payload.shape)
     elif isinstance(payload, dict):
         for key, part in payload.items():

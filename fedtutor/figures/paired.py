@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from ..errors import SettingError, choose
 from .drawing import (
@@ -47,11 +48,11 @@ def paired(differences: Mapping[str, Mapping[str, Sequence[float]]], *, title: s
     require(len(labels) <= MOST, f"{len(labels)} rows", where=where, error=SettingError,
             do=f"draw at most {MOST} of them")  # fmt: skip
     figure = canvas(title, height=1.55 + ROW * len(labels))
-    drawn = row_panels(figure, list(panels), labels)
+    drawn, digits = row_panels(figure, list(panels), labels), _digits(panels)
     for axes, rows in zip(drawn, panels.values(), strict=True):
         axes.axvline(0, color=INK, lw=1.4, zorder=1.5)
         for label, values in rows.items():
-            _row(axes, labels.index(label), values, _look(label))
+            _row(axes, labels.index(label), values, _look(label), digits)
     _limits(drawn[0], panels)
     sides = [f"← {left}" if left else "", f"difference ({unit})", f"{right} →" if right else ""]
     figure.supxlabel("        ".join(filter(None, sides)), size=10.5)
@@ -74,7 +75,7 @@ def _look(label: str) -> Style:
     return method_style(label) if label in METHOD_STYLE else Style(INK, "o", True)
 
 
-def _row(axes, row: int, values: np.ndarray, look: Style) -> None:
+def _row(axes, row: int, values: np.ndarray, look: Style, digits: int) -> None:
     mean, sd = values.mean(), sample_sd(values)
     if len(values) > 1:
         axes.plot([mean - sd, mean + sd], [row, row], color=look.color, lw=3, alpha=0.55,
@@ -83,15 +84,25 @@ def _row(axes, row: int, values: np.ndarray, look: Style) -> None:
                   mew=0.9, gid="seeds", zorder=3)  # fmt: skip
     axes.plot(mean, row, ls="", marker=look.marker, ms=9, mew=1.6, color=look.color, mfc=look.fill,
               gid="mean", zorder=4)  # fmt: skip
-    axes.annotate(_signed(mean, sd), (mean, row), xytext=(0, 7), textcoords="offset points",
+    axes.annotate(_signed(mean, digits), (mean, row), xytext=(0, 7), textcoords="offset points",
                   ha="center", va="bottom", path_effects=[HALO], zorder=5)  # fmt: skip
 
 
-def _signed(mean: float, sd: float) -> str:
-    """The mean with its sign, as many digits as the spread allows: +12, -0.8."""
-    size = max(abs(mean), sd)
-    digits = 0 if size >= 9.95 else 1 if size >= 0.95 else 2
-    return f"{mean:+.{digits}f}".replace("-", "−")
+def _digits(panels: dict) -> int:
+    """Digits behind the point that the spread allows, the same for all numbers of the figure."""
+    every = [values for rows in panels.values() for values in rows.values()]
+    spreads = [sample_sd(values) for values in every] + [abs(v.mean()) for v in every]
+    several = [sd for sd in spreads[: len(every)] if sd > 0]
+    size = float(np.median(several)) if several else max(spreads)
+    if size >= 9.95 or size == 0:
+        return 0
+    return max(1, -int(np.floor(np.log10(size))))
+
+
+def _signed(mean: float, digits: int) -> str:
+    """The mean with its sign: +12, −0.8; 0 where nothing of it is left."""
+    text = f"{mean:+.{digits}f}".replace("-", "−")
+    return text if float(f"{mean:.{digits}f}") else "0"
 
 
 def _limits(axes, panels: dict) -> None:
@@ -100,3 +111,5 @@ def _limits(axes, panels: dict) -> None:
     low, high = min(0.0, *values), max(0.0, *values)
     room = 0.14 * (high - low) or 1.0
     axes.set_xlim(low - room, high + room)
+    axes.xaxis.set_major_locator(MaxNLocator(max(2, 12 // len(panels)), steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}".replace("-", "−"))

@@ -31,6 +31,7 @@ from ..experiments.results import Result
 from ..experiments.run import different
 from ..experiments.run import run as train
 from ..federation import Federation
+from .diagram import diagram
 
 NAMES = ("profile", "scenario", "seeds", "methods", "device", "overrides")
 AS_JSON = {"seeds": '-p seeds "[0, 1, 2]"', "methods": """-p methods '["solo", "fedavg"]'""",
@@ -142,6 +143,11 @@ class Run:
     def all(self, **changes) -> dict[str, list[Result]]:
         """One result per seed for each of the notebook's methods."""
         return {method: self.each(method, **changes) for method in self.methods}
+
+    def diagram(self, method: str, **changes) -> None:
+        """Show who sends what in a round of `method`; `changes` as in `__call__`."""
+        recipe = self._changed(changes)
+        diagram(self, method, recipe, self._data(recipe))
 
     def show(self, figure, description: str, *, table=None, recorded=(), seed=None) -> None:
         """`figures.show` with the line that names data, profile and seeds.

@@ -88,7 +88,7 @@ def beside(paper: str, table: str, *, part: str = "", of: str = "",
     """
     papers.published_table(paper, table)
     runs = [run for path in (manifest.MANIFEST, MEASURED)
-            for run in manifest.load(path, paper=paper) if table in run.tables]  # fmt: skip
+            for run in manifest.load(path, paper=paper, published=table)]  # fmt: skip
     found, faults = manifest.survey(runs, folder)
     made = Report(tuple(runs), found, tuple(faults), folder)
     shown = lines_of(made, paper, table)

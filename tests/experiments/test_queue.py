@@ -531,3 +531,11 @@ def test_checkpoints_hold_what_the_next_round_needs(manifest, places, clock):
     value = load_tensors(file)
     assert len(value["tensors"]) < 12  # 4 networks of 2 tensors, 3 domains
     assert all(h["optimizer"] is None for h in value["holders"].values())
+
+
+def test_a_paper_s_runs_and_those_of_one_table_are_those_of_the_whole_list():
+    every = load()
+    own = load(paper="FCCL+")
+    assert own == [run for run in every if run.paper == "FCCL+"] and 0 < len(own) < len(every)
+    table = load(paper="FCCL+", published="X-inter")
+    assert table == [run for run in own if "X-inter" in run.tables] and 0 < len(table) < len(own)
