@@ -26,11 +26,11 @@ PRINTED_HERE = r'<div class="printed">[\s\S]*?</div>'
 PLAIN = "Printed from this run: "
 
 VERDICT_BOX = """\
-> **How a claim is judged.** Every claim gets one number per seed. It is above zero where the run
-> agrees with the claim.
+> **How a claim is judged.** A claim becomes one number per seed, and says on which side of zero it
+> expects this number.
 >
-> - It *holds* if every seed is above zero, and their mean is more than two standard deviations
->   above it. It *does not hold* if the same is true below zero.
+> - It *holds* if every seed is on that side, and their mean is more than two standard deviations
+>   away from zero. It *does not hold* if the same is true on the other side.
 > - It is *undecided* if neither is the case. One seed alone leaves every claim undecided.
 > - Where data or networks stand in for the paper's, we say *consistent with* and *inconsistent
 >   with* instead of *holds* and *does not hold*. A stand-in can support a claim, not prove it.

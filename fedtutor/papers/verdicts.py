@@ -1,7 +1,7 @@
 """The rule by which a claim is judged, and what a notebook measured for each.
 
-The cell that shows a notebook's table of claims leaves the same as data in its output, below a MIME
-type of its own; `records_in` reads it from there.
+The cell that shows a notebook's claims, as cards or as a table, leaves the same as data in its
+output, below a MIME type of its own; `records_in` reads it from there.
 """
 
 import re
@@ -12,6 +12,7 @@ from math import floor, isfinite, log10
 import pandas as pd
 
 from ..errors import SettingError, choose
+from .cards import cards_page
 from .printed import PAPERS, claims_of
 
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
@@ -88,23 +89,37 @@ class Claims:
         self._claims[id] = {"statement": statement, "where": where, "direction": "-"}
 
     def measure(self, id: str, values: Sequence[float], *, claimed: int, unit: str, setting: str,
-                stand_in: bool, paper: str | float | None = None,
-                recorded: bool = False) -> None:  # fmt: skip
+                stand_in: bool, paper: str | float | None = None, recorded: bool = False,
+                says: str = "", exact: bool = False) -> None:  # fmt: skip
         """Enter one value per seed for a claim, and judge it (see `verdict`).
 
         `claimed` is the sign that the claim gives to the values; `paper` the paper's number
         (default: the claim's own words); `recorded` says that the values come from committed
         results; with `stand_in` data a claim can be consistent or inconsistent with what was
         measured, and no more.
+
+        `says` is the sentence of the claim's card (see `cards`), in which "{value}" is the mean
+        with its sign and ± the standard deviation. `exact` is for a fact without spread, such as a
+        number of bytes: it holds if every value has the claimed sign, one value is enough, and in
+        place of a mean the ledger says "exact"; "{value}" is then the value, if all are equal.
+        Raises `SettingError` for exact values of which some hold and some do not.
         """
-        said = verdict(values, claimed)
+        said = _of_a_fact(id, values, claimed) if exact else verdict(values, claimed)
         values = [float(value) for value in values]
-        seeds = f"{len(values)} seed{'s' * (len(values) > 1)}"
+        mean, seeds = spread(values, None, signed=True), f"{len(values)} seed"
+        measured = f"{mean} {unit} ({seeds}{'s' * (len(values) > 1)})"
+        if exact:
+            mean = spread(values[:1], None)
+            whole = len(set(values)) == 1 and values[0].is_integer() and unit
+            measured = f"exact: {mean} {unit}" if whole else "exact"
+        for name in re.findall(r"\{(.*?)\}", says):
+            known = [] if exact and len(set(values)) > 1 else ["value"]
+            choose(name, known, kind="number", where=f"what the card of {id} says")
         self._enter(
-            id, paper, measured=f"{spread(values, None, signed=True)} {unit} ({seeds})",
-            verdict=FOR_STAND_IN[said] if stand_in else said,
+            id, paper, measured=measured, verdict=FOR_STAND_IN[said] if stand_in else said,
             setting=f"{setting}; {'recorded' if recorded else 'measured here'}", live=not recorded,
             values=[float(f"{value:.6g}") for value in values], unit=unit, claimed=claimed,
+            sentence=says.replace("{value}", mean), exact=exact,
         )  # fmt: skip
 
     def not_testable(self, id: str, why: str) -> None:
@@ -113,14 +128,15 @@ class Claims:
             raise SettingError(f"claim {id} without a reason", where="Claims.not_testable",
                                do="name the data set that is absent")  # fmt: skip
         self._enter(id, measured="-", verdict=f"{NOT_TESTABLE}: {why}", setting="-", live=False,
-                    values=[], unit="", claimed=0)  # fmt: skip
+                    values=[], unit="", claimed=0, sentence="", exact=False)  # fmt: skip
 
     def records(self) -> list[dict]:
         """One entry per claim that was measured or set aside, in the order of the ledger.
 
         `id` and the columns of `table` in words; `live`: computed by this notebook, so that another
         processor may turn the verdict; `values`: one per seed, at six digits; `unit`; `claimed`:
-        the sign that the claim gives to the values, 0 where nothing was measured.
+        the sign that the claim gives to the values, 0 where nothing was measured; `sentence`: what
+        its card says, "" where nobody wrote it; `exact`: a fact without spread.
         """
         return [self._records[id] for id in self._claims if id in self._records]
 
@@ -134,23 +150,62 @@ class Claims:
         table.attrs["records"] = records
         return table
 
+    def cards(self) -> "_Cards":
+        """One card per measured claim, the whole table folded below: the last line of a cell.
+
+        A card has the claim, its verdict, the sentence that `measure` was given, and where. It
+        leaves its records in the cell's output, where the validation of the notebooks does not look
+        at them. That compares the words of recorded claims; of a live one, that it is there.
+        """
+        return _Cards(self.records(), self.table())
+
     def verdicts(self) -> None:
         """Print one line per measured claim: id and verdict, and whether it was measured live.
 
         So the validation of the notebooks compares that the line of a live verdict is there, and
         not what it says: on another processor it may be another one.
         """
-        records = self.records()
-        for record in records:
-            print(f"{record['id']:<14} {record['verdict']}{LIVE * record['live']}")
-        if any(record["live"] for record in records):
-            print("(live: measured here; another processor may come to another verdict)")
+        for line in _lines(self.records()):
+            print(line)
 
     def _enter(self, id: str, paper: str | float | None = None, **found) -> None:
         claim = self._claims[choose(id, self._claims, kind="claim", where="this ledger")]
         said = str(claim["direction"] if paper is None else paper)
         self._records[id] = {"id": id, "claim": claim["statement"], "where": claim["where"],
                              "paper": said, **found}  # fmt: skip
+
+
+def _of_a_fact(id: str, values: Sequence[float], claimed: int) -> str:
+    """The verdict on a fact without spread; one value may stand for all."""
+    values = list(values)
+    verdict(values, claimed)  # refuses what is no number
+    right = {claimed * float(value) > 0 for value in values}
+    if len(right) > 1:
+        raise SettingError(f"values = {values!r} of an exact claim", where=f"claim {id}",
+                           do="leave out exact=True: these seeds disagree")  # fmt: skip
+    return HOLDS if right == {True} else FAILS
+
+
+def _lines(records: Sequence[dict]) -> list[str]:
+    """Id and verdict of each claim, and what "live" means."""
+    lines = [f"{r['id']:<14} {r['verdict']}{LIVE * r['live']}" for r in records]
+    if any(record["live"] for record in records):
+        lines.append("(live: measured here; another processor may come to another verdict)")
+    return lines
+
+
+class _Cards:
+    """Cards as HTML, verdicts as plain text, and the records in the output's metadata."""
+
+    def __init__(self, records: list[dict], ledger: pd.DataFrame):
+        self.records, self.ledger = records, ledger
+
+    def __repr__(self) -> str:
+        return "\n".join(_lines(self.records))
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        page = cards_page(self.records, self.ledger)
+        return {"text/html": page, "text/plain": repr(self)}, {RECORDS: self.records}
 
 
 class _Table(pd.DataFrame):
@@ -163,4 +218,5 @@ class _Table(pd.DataFrame):
 def records_in(notebook: dict) -> list[dict]:
     """The records (see `Claims.records`) that an executed notebook has in its outputs."""
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
-    return [r for output in outputs for r in output.get("data", {}).get(RECORDS, [])]
+    places = [output.get(key, {}) for output in outputs for key in ("data", "metadata")]
+    return [record for place in places for record in place.get(RECORDS, [])]

@@ -176,7 +176,10 @@ def test_the_records_and_the_printed_verdicts_of_a_notebook_agree(path):
     """The validation compares the printed lines alone: records that are older are noticed here."""
     content = json.loads(path.read_text(encoding="utf-8"))
     cells = [c for c in content["cells"] if "claims" in c["metadata"].get("tags", [])]
-    text = "".join("".join(o.get("text", "")) for c in cells for o in c.get("outputs", []))
+    outputs = [o for c in cells for o in c.get("outputs", [])]
+    shown = [o.get("text", "") for o in outputs]
+    shown += [o["data"].get("text/plain", "") for o in outputs if RECORDS in o.get("metadata", {})]
+    text = "\n".join("".join(part) for part in shown)
     printed_ = re.findall(r"^([a-z0-9]+(?:-[a-z0-9]+)+) +(.+)$", text, flags=re.M)
     kept = [(r["id"], r["verdict"] + LIVE * r["live"]) for r in records_in(content)]
     assert kept == printed_
