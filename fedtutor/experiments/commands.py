@@ -18,7 +18,7 @@ DEVICE = {"default": "auto", "help": "auto (default), cpu or cuda"}
 
 
 def register(jobs) -> None:
-    """Enter rehearse, queue, stale, fold and benchmark into the command line."""
+    """Enter rehearse, queue, stale, again, fold and benchmark into the command line."""
     job = jobs.add_parser("rehearse", help="play two rounds of every method, as the paper has it")
     job.add_argument("recipe", help="e.g. fccl")
     job.add_argument("--scenario", help="another one than the recipe's")
@@ -59,6 +59,16 @@ def register(jobs) -> None:
     job.add_argument("--all", action="store_true",
                      help="list all that is stale, dirty, or does not know its code")  # fmt: skip
     job.set_defaults(do=list_stale)
+    job = jobs.add_parser("again", help="record again what is stale, dirty or of unknown code")
+    job.add_argument("--minutes", type=amount, default=math.inf, help="start no run later")
+    job.add_argument("--only", default="", metavar="TEXT", help="results with TEXT in their path")
+    job.add_argument("--at-once", type=count, default=1, help="side by side; default 1")
+    job.add_argument("--seeds", type=int, nargs="+", default=[], help="further seeds, such as 3 4")
+    job.add_argument("--under", type=amount, default=30, metavar="SECONDS",
+                     help="--seeds: where every run took less (default 30)")  # fmt: skip
+    job.add_argument("--results", **FOLDER)
+    job.add_argument("--dry-run", action="store_true", help="say what there is to do")
+    job.set_defaults(do=record_again)
     job = jobs.add_parser("fold", help="results: one file of lines in place of one file per run")
     job.add_argument("folder", nargs="?", **FOLDER)
     job.set_defaults(do=fold_results)
@@ -186,6 +196,17 @@ def list_stale(options) -> int:
 
     print(stale.in_words(stale.states(options.results), every=options.all))
     return 0
+
+
+def record_again(options) -> int:
+    """Play again what is not of today's committed code; the status is 1 where a run failed."""
+    from . import again
+
+    failed = again.record(
+        folder=options.results, only=options.only, seeds=options.seeds, under=options.under,
+        minutes=options.minutes, at_once=options.at_once, dry_run=options.dry_run, say=say,
+    )  # fmt: skip
+    return 1 if failed else 0
 
 
 def record_benchmark(options) -> int:

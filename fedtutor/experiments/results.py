@@ -172,16 +172,24 @@ def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS,
     if (there := stored.entry(result_path(recipe, method, seed, folder=folder))) is None:
         return None
     found = _checked(there)
-    same = (
-        (found.method, found.seed) == (method, seed)
-        and {**asdict(Settings()), **found.settings} == asdict(recipe.settings)
-        and {**methods.parameters(method), **found.parameters} == parameters_of(recipe, method)
-        and {**scenario_options_of(recipe.scenario), **found.scenario["options"]}
-        == recipe.scenario_options
-    )
+    same = (found.method, found.seed) == (method, seed) and not differs(found, recipe)
     if same and warn:
         stale.warn([found])
     return found if same else None
+
+
+def differs(found: Result, recipe: Recipe) -> str:
+    """What a result and a recipe do not share: "settings", "parameters" or "options"; else "".
+
+    An option that is younger than the result counts as its default.
+    """
+    method, options = found.method, scenario_options_of(recipe.scenario)
+    if {**asdict(Settings()), **found.settings} != asdict(recipe.settings):
+        return "settings"
+    if {**methods.parameters(method), **found.parameters} != parameters_of(recipe, method):
+        return "parameters"
+    same = {**options, **found.scenario["options"]} == recipe.scenario_options
+    return "" if same else "options"
 
 
 def accuracies(history: dict) -> list[dict]:

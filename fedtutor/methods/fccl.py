@@ -74,13 +74,13 @@ class FCCL(PublicMethod):
         means = super().exchange(fed, clients, x, z)  # step 3
         if not self.code_target:
             return means
-        own = fed.ask(clients, self.logits_before, x)
+        own = fed.ask(clients, self.logits_before)
         changes = [(before - now.detach()) / len(z) for before, now in zip(own, z, strict=True)]
         return [mean + change for mean, change in zip(means, changes, strict=True)]
 
-    def logits_before(self, client, x):
-        """Logits on public images of theta^{t-1}."""
-        return teacher_logits(client.models["previous"], x)
+    def logits_before(self, client):
+        """Logits of theta^{t-1} on this public batch."""
+        return teacher_logits(client.models["previous"], client.held["x"])
 
     def public_loss(self, client, x, z, mean):
         m = CORRELATIONS[self.correlation](z, mean)  # step 4

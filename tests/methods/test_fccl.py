@@ -389,6 +389,8 @@ def test_the_conference_target_replaces_the_own_logits():
         client.models["previous"].load_state_dict(fed.make(role="other").state_dict())
     x = fed.scenario.normalize(fed.scenario.public.x)
     z = [c.model(x) for c in fed.clients]
+    for client in fed.clients:
+        client.held = {"x": x}
     means = fed.method.exchange(fed, fed.clients, x, z)
     frozen = fed.clients[0].models["previous"](x)
     for i, mean in enumerate(means):

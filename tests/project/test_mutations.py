@@ -196,6 +196,22 @@ def test_a_check_cell_runs_with_only_what_it_needs(toy, tmp_path):
     assert survivors(toy, "tilt", cells) == []
 
 
+def test_a_check_cell_with_collapsed_input_counts_like_any_other(toy, tmp_path):
+    notebook_with(
+        tmp_path, ("", "import torch\nfrom fedtutor.notebook import check"),
+        ("", "from toy_losses import tilt\nx = torch.zeros(1)\nx[0] = 3.0\ny = 0.5"),
+        ("check", CELL),
+    )  # fmt: skip
+    path = tmp_path / "00_a.ipynb"
+    made = nbformat.read(path, as_version=4)
+    for cell in made.cells:
+        cell.metadata["jupyter"] = {"source_hidden": True}
+    nbformat.write(made, path)
+    assert [place for place, *_ in check_cells("tilt", tmp_path)] == ["00_a, cell 2"]
+    cells, _ = runnable("tilt", tmp_path)
+    assert not fails(cells) and survivors(toy, "tilt", cells) == []
+
+
 def test_a_papers_notebook_must_check_its_equation(toy, tmp_path):
     assert "FCCL+ is to come" in unchecked(toy.tilt, tmp_path)
     notebook_with(tmp_path, ("", "pass"), name="01_fccl.ipynb")

@@ -17,7 +17,7 @@ from support.screenreader import as_text
 from fedtutor.engine.files import ROOT
 from fedtutor.errors import StorageError
 from fedtutor.site.mathml import mathml
-from fedtutor.site.pages import CLAIM, Site, slug, title_of, write_index, write_page
+from fedtutor.site.pages import CLAIM, Site, parsed, slug, title_of, write_index, write_page
 
 PIXEL = base64.b64encode(bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c63f8ff"
@@ -265,6 +265,39 @@ def test_outputs(site):
     assert '<th scope="col">a</th>' in text and '<th scope="row">0</th>' in text
     assert "alert(" not in text and "no script" in text
     assert "This cell failed." in text and '<span class="ansi-red-fg">bad &lt;x&gt;</span>' in text
+
+
+def collapsed(tmp_path: Path, source: str, metadata: dict) -> str:
+    """The page of a notebook with one code cell that has shown a text."""
+    ran = [new_output("stream", name="stdout", text="what it shows")]
+    cell = new_code_cell(source, metadata=metadata, outputs=ran)
+    path = tmp_path / "executed" / "00_one.ipynb"
+    path.parent.mkdir()
+    nbformat.write(new_notebook(cells=[new_markdown_cell("# 00 · One"), cell]), path)
+    return (written(tmp_path, [path]) / "00_one.html").read_text(encoding="utf-8")
+
+
+def test_a_collapsed_cell_is_behind_show_code_and_its_output_in_the_open(tmp_path):
+    text = collapsed(tmp_path, "a = 1\nb = 2\n", {"jupyter": {"source_hidden": True}})
+    Elements(text)
+    found = re.findall(r'<details class="hidden-code">(.*?)</details>', text, flags=re.DOTALL)
+    assert len(found) == 1 and "<summary>show code (2 lines)</summary>" in found[0]
+    assert '<div class="input">' in found[0] and "what it shows" not in found[0]
+    assert "what it shows" in text and text.count('class="input"') == 1
+    assert '<details class="hidden-code" open' not in text
+    assert "show code (2 lines)" in as_text(text)
+
+
+@pytest.mark.parametrize("metadata", [{}, {"jupyter": {}}, {"jupyter": {"source_hidden": False}}])
+def test_any_other_cell_is_open(tmp_path, metadata):
+    text = collapsed(tmp_path, "a = 1", metadata)
+    assert "show code" not in text and '<div class="input">' in text
+
+
+def test_a_collapsed_cell_can_be_unfolded_and_read(tmp_path):
+    text = collapsed(tmp_path, "answer = 42", {"jupyter": {"source_hidden": True}})
+    assert "show code (1 line)</summary>" in text
+    assert "answer = 42" in parsed(text).find("details", class_="hidden-code").get_text()
 
 
 def test_a_reader_without_pictures_gets_the_words(site):

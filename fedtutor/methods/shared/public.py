@@ -60,11 +60,9 @@ class PublicMethod(Method):
     def public_phase(self, fed, clients) -> None:
         """All public batches of this round, one step of every client per batch."""
         fed.ask(clients, self.begin_public)
-        views = generator(fed.seed, SERVER, fed.round_, "augment")
-        for index in fed.public_batches(fed.round_):
-            x = augment(self.public_augment, fed.scenario.public.x[index], views)
-            x = fed.scenario.normalize(x)
-            z = fed.ask(clients, self.look, x)  # 1
+        for number in range(len(fed.public_batches(fed.round_))):
+            x = public_view(fed, self.public_augment, number)
+            z = fed.ask(clients, self.look, number)  # 1
             answers = self.exchange(fed, clients, x, z)  # 2, 3
             fed.ask(clients, self.learn, own=answers)  # 4
         self._require_numbers(fed, clients, fed.ask(clients, self.end_public))
@@ -73,8 +71,9 @@ class PublicMethod(Method):
         """What the client holds through the public phase."""
         client.held = {"optimizer": self._optimizer(client), "losses": [], "sizes": []}
 
-    def look(self, client, x: Tensor):
-        """Step 1; the client keeps the graph until the answer comes."""
+    def look(self, client, number: int):
+        """Step 1, on this public batch; the client keeps the graph until the answer comes."""
+        x = public_view(client.place, self.public_augment, number)
         client.held |= {"x": x, "z": self.forward(client, x)}
         client.held["sizes"].append(_largest(client.held["z"]))
         return client.held["z"]
@@ -148,6 +147,26 @@ class PublicMethod(Method):
     def _average(self, fed, clients) -> None:
         uploads = fed.upload(clients, "weights", weights)
         fed.download(clients, "weights", load, average(uploads, [1] * len(clients)))
+
+
+def public_view(place, kind: str, number: int) -> Tensor:
+    """Public batch `number` of this round as networks see it, [batch, channels, height, width].
+
+    `place`: the federation, or that of a client with a process of its own. Public images are
+    everybody's, so no image crosses: whoever needs a batch draws the same views of it. The last
+    one is kept; they come in their order, each augmentation with its own draws.
+    """
+    last = vars(place).setdefault("public_view", {})
+    if last.get("of") != (place.round_, kind) or last["number"] > number:
+        own = generator(place.seed, SERVER, place.round_, "augment")
+        batches = place.public_batches(place.round_)
+        last |= {"of": (place.round_, kind), "number": -1, "views": own, "batches": batches}
+    while last["number"] < number:
+        last["number"] += 1
+        x = place.scenario.public.x[last["batches"][last["number"]]]
+        x = augment(kind, x, last["views"])
+        last["x"] = place.scenario.normalize(x)
+    return last["x"]
 
 
 def gathered(fed, clients, name: str, values: Sequence[Tensor]) -> Tensor:
