@@ -83,8 +83,12 @@ def rebuilt(found: Result) -> recipes.Recipe:
 
 def record(*, folder=results.RESULTS, only: str = "", seeds: Sequence[int] = (),
            under: float = 30.0, minutes: float = float("inf"), at_once: int = 1,
-           dry_run: bool = False, say: Callable = print) -> int:  # fmt: skip
-    """Play what is `to_do` until the time is up, each in a process with one thread; the failed."""
+           artifacts=None, dry_run: bool = False, say: Callable = print) -> int:  # fmt: skip
+    """Play what is `to_do` until the time is up, each in a process with one thread; the failed.
+
+    `artifacts`: a folder for what runs share, such as distilled images; without one each run makes
+    its own, so that its counted work is whole.
+    """
     torch.set_num_threads(1)  # before a fork
     left, lost = to_do(folder=folder, only=only, seeds=seeds, under=under)
     hours = sum(seconds for *_, seconds in left) / 3600
@@ -92,12 +96,13 @@ def record(*, folder=results.RESULTS, only: str = "", seeds: Sequence[int] = (),
     done = failed = 0
     if left and not dry_run:
         require_committed(folder)
-        tasks = [jobs.Task(_played, (*run[:3], folder), threads=1, fork=True) for run in left]
+        tasks = [jobs.Task(_played, (*run[:3], folder, artifacts), threads=1, fork=True)
+                 for run in left]  # fmt: skip
         written = []
         try:
             for task, outcome, said in jobs.through(tasks, minutes=minutes, at_once=at_once,
                                                     finish=True):  # fmt: skip
-                recipe, method, seed, _ = task.given
+                recipe, method, seed, *_ = task.given
                 done += 1
                 if outcome == jobs.DONE:
                     written.append(result_path(recipe, method, seed, folder=folder))
@@ -116,6 +121,6 @@ def record(*, folder=results.RESULTS, only: str = "", seeds: Sequence[int] = (),
     return failed
 
 
-def _played(recipe: recipes.Recipe, method: str, seed: int, folder) -> str:
-    made = train(recipe, method, seed=seed, threads=1, folder=folder)
+def _played(recipe: recipes.Recipe, method: str, seed: int, folder, artifacts) -> str:
+    made = train(recipe, method, seed=seed, threads=1, folder=folder, artifacts=artifacts)
     return f"{made.totals['seconds']:.1f} s, intra {made.headline['intra']:.3f}"

@@ -66,6 +66,8 @@ def register(jobs) -> None:
     job.add_argument("--seeds", type=int, nargs="+", default=[], help="further seeds, such as 3 4")
     job.add_argument("--under", type=amount, default=30, metavar="SECONDS",
                      help="--seeds: where every run took less (default 30)")  # fmt: skip
+    job.add_argument("--artifacts", type=Path,
+                     help="folder for what runs share; default: each makes its own")  # fmt: skip
     job.add_argument("--results", **FOLDER)
     job.add_argument("--dry-run", action="store_true", help="say what there is to do")
     job.set_defaults(do=record_again)
@@ -204,7 +206,8 @@ def record_again(options) -> int:
 
     failed = again.record(
         folder=options.results, only=options.only, seeds=options.seeds, under=options.under,
-        minutes=options.minutes, at_once=options.at_once, dry_run=options.dry_run, say=say,
+        minutes=options.minutes, at_once=options.at_once, artifacts=options.artifacts,
+        dry_run=options.dry_run, say=say,
     )  # fmt: skip
     return 1 if failed else 0
 
