@@ -66,8 +66,8 @@ def test_clients_of_other_classes_cannot_take_part(run):
 
 
 def test_only_a_new_adam_moves_by_the_whole_rate(run):
-    assert doubts.full_steps(run, 0, fresh=True) > 0.8 > 0.3 > doubts.full_steps(
-        run, 0, fresh=False
+    assert (
+        doubts.full_steps(run, 0, fresh=True) > 0.8 > 0.3 > doubts.full_steps(run, 0, fresh=False)
     )
 
 
