@@ -172,16 +172,22 @@ def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS,
     if (there := stored.entry(result_path(recipe, method, seed, folder=folder))) is None:
         return None
     found = _checked(there)
-    same = (
+    if not is_of(found, recipe, method, seed):
+        return None
+    if warn:
+        stale.warn([found])
+    return found
+
+
+def is_of(found, recipe: Recipe, method: str, seed: int) -> bool:
+    """Whether a result, or what looks saw, is of this run; younger options count as defaults."""
+    return (
         (found.method, found.seed) == (method, seed)
         and {**asdict(Settings()), **found.settings} == asdict(recipe.settings)
         and {**methods.parameters(method), **found.parameters} == parameters_of(recipe, method)
         and {**scenario_options_of(recipe.scenario), **found.scenario["options"]}
         == recipe.scenario_options
     )
-    if same and warn:
-        stale.warn([found])
-    return found if same else None
 
 
 def accuracies(history: dict) -> list[dict]:

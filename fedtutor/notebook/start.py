@@ -4,7 +4,8 @@
 
 `run` then holds what the notebook works with: `run.scenario`, `run.seeds`, `run.methods`,
 `run.device`; `run(method, seed)` trains and returns a result, `run.recorded(method)` reads what is
-committed in `data/results/`.
+committed in `data/results/`. `run.looks(method, look)` gives what a function saw in every round,
+trained for the first seed and read from `data/looks/` for the others.
 """
 
 import json
@@ -25,7 +26,7 @@ from tqdm.notebook import tqdm
 from .. import __version__, figures, methods, scenarios
 from ..engine.workers import device_of
 from ..errors import SettingError, choose
-from ..experiments import commits, recipes, stale
+from ..experiments import commits, looks, recipes, stale
 from ..experiments import results as kept
 from ..experiments.results import Result
 from ..experiments.run import different
@@ -72,6 +73,58 @@ class Run:
             )
             self.results[key] = seen
         return self.results[key]
+
+    def looks(self, method: str, look: Callable | tuple[Callable, ...], **changes) -> list | dict:
+        """Per seed the list of what `look(fed)` saw before round 1 and after each round.
+
+        The first seed is trained now. The others are read from `data/looks/`, and trained where
+        nothing is kept of these settings; then they are recorded, too, where the environment
+        variable `FEDTUTOR_RECORD` is set and the code is committed. A look is a function of a
+        module of fedtutor that returns numbers, arrays, tensors, or lists and dicts of them; one
+        of a reader's own is not kept: every seed is trained. A tuple of looks, all seen in one
+        training, gives a dict: name of the look -> what is said above.
+        """
+        asked = looks.different(look if isinstance(look, tuple) else (look,))
+        per_seed = [self._seen(method, seed, asked, changes) for seed in self.seeds]
+        stale.warn([kept for kept, _ in per_seed for kept in kept])
+        if not isinstance(look, tuple):
+            return [seen[look] for _, seen in per_seed]
+        return {looks.short_name(each): [seen[each] for _, seen in per_seed] for each in look}
+
+    def _seen(self, method: str, seed: int, asked: tuple, changes: dict) -> tuple[list, dict]:
+        """(what was read from `data/looks/`, look -> what it saw) of one seed."""
+        recipe, key = self._changed(changes), _key(method, seed, changes)
+        record = bool(os.environ.get("FEDTUTOR_RECORD")) and seed != self.seeds[0]
+        read, left = [], []
+        for look in asked:
+            if (*key, "looks", look) in self.results:
+                continue
+            kept = None
+            if seed != self.seeds[0] and looks.root_of(look) and not recipe.recompute:
+                kept = looks.kept(recipe, method, seed, look)
+            if kept and not (record and stale.is_stale(kept)):
+                read.append(kept)
+                self.results[*key, "looks", look] = kept.values
+            else:
+                left.append(look)
+        if left and record:  # what cannot be kept is told before it is trained
+            commits.require_committed(looks.LOOKS)
+            for look in left:
+                looks.path_of(recipe, method, seed, look)
+        if left:
+            seen = {look: [] for look in left}
+
+            def watch(fed):
+                for look in left:
+                    seen[look].append(looks.packed(look(fed)))
+
+            self.results[key] = self._train(recipe, method, seed, watch=watch)
+            for look in left:
+                values = [looks.unpacked(value) for value in seen[look]]
+                self.results[*key, "looks", look] = values
+                if record:
+                    looks.keep(recipe, look, self.results[key], values)
+        return read, {look: self.results[*key, "looks", look] for look in asked}
 
     def recorded(self, method: str, scenario: str | None = None, recipe: str | None = None,
                  profile: str = "quick", seeds: Sequence[int] | None = None,
