@@ -37,6 +37,7 @@ from .diagram import diagram
 NAMES = ("profile", "scenario", "seeds", "methods", "device", "overrides")
 AS_JSON = {"seeds": '-p seeds "[0, 1, 2]"', "methods": """-p methods '["solo", "fedavg"]'""",
            "overrides": """-p overrides '{"rounds": 4}'"""}  # fmt: skip
+SHORT_RUNS = (3, 4)  # the seeds that only these are recorded with
 KERNEL = {"In", "Out", "get_ipython", "exit", "quit", "open", "start"}
 
 
@@ -132,12 +133,13 @@ class Run:
         """One result per seed from `data/results/`, in the recipe's quick setting with `changes`.
 
         `recipe`: another one than the notebook's; `profile`: "paper" for the paper's setting;
-        `seeds`: others than the notebook's, where fewer were recorded. A reader's own `overrides`
-        do not touch it, save "recompute". What is not there, or of other settings, is computed
-        now, or left out with `compute=False`. It is kept where the environment variable
-        `FEDTUTOR_RECORD` is set, and where a notebook in the paper profile computes the paper's
-        own setting. Then it is computed anew, too, where other code recorded it; else that is read,
-        with a warning. `data/results/` takes nothing of uncommitted code.
+        `seeds`: others than the notebook's. Long runs are recorded with the seeds 0, 1 and 2 alone:
+        of the notebook's seeds, 3 and 4 are left out where they are missing and others are there. A
+        reader's own `overrides` do not touch it, save "recompute". What else is missing, or of
+        other settings, is computed now, or left out with `compute=False`. It is kept where the
+        environment variable `FEDTUTOR_RECORD` is set, and where a notebook in the paper profile
+        computes the paper's own setting. Then it is computed anew, too, where other code recorded
+        it; else that is read, with a warning. `data/results/` takes nothing of uncommitted code.
         """
         asked = recipes.load(
             recipe or self.recipe.name, profile=profile, scenario=scenario, overrides=changes
@@ -145,13 +147,17 @@ class Run:
         about = {**changes, "recorded": [asked.name, asked.profile, asked.scenario]}
         asked_to = bool(os.environ.get("FEDTUTOR_RECORD"))
         keeps = asked_to or self.recipe.profile == profile == "paper"
-        results = []
+        results, there = [], {}
         for seed in self.seeds if seeds is None else seeds:
+            there[seed] = self.results.get(_key(method, seed, about)) or kept.recorded(
+                asked, method, seed, folder=kept.RESULTS, warn=False
+            )
+        left_out = SHORT_RUNS if seeds is None and any(there.values()) else ()
+        for seed, found in there.items():
             key = _key(method, seed, about)
+            if not found and (not compute or seed in left_out):
+                continue
             if key not in self.results:
-                found = kept.recorded(asked, method, seed, folder=kept.RESULTS, warn=False)
-                if not compute and not found:
-                    continue
                 anew = self.recipe.recompute or (asked_to and found and stale.is_stale(found))
                 if not found or anew:
                     if keeps and not asked_to and (files := commits.uncommitted(kept.RESULTS)):
