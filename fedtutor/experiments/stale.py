@@ -27,10 +27,10 @@ FIRST = 20
 BEFORE = "recorded before results knew their code"
 
 
-def code_now(method: str, settings: dict, scenario: str) -> dict:
+def code_now(method: str, settings: dict, scenario: str, roots: Iterable = ()) -> dict:
     """`code_hash.code_of` a run with these settings, as it would be played now."""
     virtual = bool(settings.get("virtual_ipc", 0))
-    return code_hash.code_of(method, settings["models"], scenario, virtual=virtual)
+    return code_hash.code_of(method, settings["models"], scenario, virtual=virtual, roots=roots)
 
 
 def standing(method: str, settings: dict, scenario: str, environment: dict) -> tuple[str, str]:
@@ -40,7 +40,7 @@ def standing(method: str, settings: dict, scenario: str, environment: dict) -> t
         return UNKNOWN, BEFORE
     if not made["hash"]:
         return UNKNOWN, made["unknown"]
-    now = code_now(method, settings, scenario)
+    now = code_now(method, settings, scenario, made.get("roots", ()))
     if not now["hash"]:
         return UNKNOWN, f"here {now['unknown']}"
     if now["hash"] == made["hash"]:
@@ -87,12 +87,13 @@ def counts(frame: pd.DataFrame) -> pd.DataFrame:
     return told.reset_index()
 
 
-def in_words(frame: pd.DataFrame, *, every: bool = False) -> str:
-    """Counts per folder and the first stale results; `every`: all, and unknown and dirty ones."""
+def in_words(frame: pd.DataFrame, *, every: bool = False, of: str = "results") -> str:
+    """Counts per folder and the first stale ones; `every`: all, and unknown and dirty ones."""
     if not len(frame):
-        return "no results"
+        return f"no {of}"
     total, old = counts(frame).iloc[-1], frame[frame["state"] == STALE]
-    lines = [counts(frame).to_string(index=False), "",
+    told = counts(frame).rename(columns={"results": of})
+    lines = [told.to_string(index=False), "",
              f"{total[STALE]} stale ({WORDS}), {total[UNKNOWN]} of unknown code, "
              f"{total['dirty']} dirty (from uncommitted files) of {total['results']}"]  # fmt: skip
     listed = frame[(frame["state"] != CURRENT) | frame["dirty"]] if every else old[:FIRST]
