@@ -104,14 +104,21 @@ def refresh_all(options) -> int:
         }
         for number, cell in enumerate(notebook.cells):
             cell["id"] = f"cell-{number:02d}"
-            tags = cell.metadata.get("tags", [])
-            cell.metadata = {"tags": tags} if tags else {}
+            cell.metadata = kept_metadata(cell)
         write_atomically(path, lambda name, nb=notebook: nbformat.write(nb, name))
         print(f"{path.stem}: {spent['wall']:.0f} s, {spent['cpu']:.0f} of a processor", flush=True)
         if path.parent == ROOT / "notebooks":
             found = load_json(SPENT) if SPENT.exists() else {}
             save_json(SPENT, {**found, path.stem: {**spent, "code": code_of(notebook)}})
     return 0
+
+
+def kept_metadata(cell) -> dict:
+    """Of a cell's metadata, what is the author's: its tags, and whether its input is collapsed."""
+    kept = {"tags": cell.metadata.get("tags", [])}
+    hidden = cell.metadata.get("jupyter", {}).get("source_hidden")
+    kept["jupyter"] = {"source_hidden": True} if hidden else {}
+    return {key: value for key, value in kept.items() if value}
 
 
 def timed(client) -> dict:
