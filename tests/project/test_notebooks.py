@@ -564,12 +564,14 @@ def test_a_broken_lesson_is_noticed(rule, change, words):
 GOOD_LESSON = [
     (second.size, more(*[folded_code("x = 1\n" * 90)] * 40)),
     (second.collapsed, more(new_code_cell("folded(table, 'All')"))),
+    (second.collapsed, more(new_code_cell("fed.method.start(fed)"))),
     (second.code, set_source(8, "sorted(rows, key=lambda row: row[0])")),
     (second.code, set_source(8, f"x = '{'y' * 82}'")),
     (second.tables, shows(13, f"<details>{html_table(90, 9)}</details>")),
     (second.tables, shows(13, html_table(12, 2, inside=' class="algorithm"'))),
     (second.tables, set_source(7, f"<details>\n\n{md_table(90, 9)}\n\n</details>")),
     (second.tables, set_source(7, md_table(8, 6))),
+    (second.tables, set_source(7, md_table(8, 6).replace("| 1 ", r"| \|x\| "))),
     (second.anatomy, replaced(0, "**In one minute**", "> **In one minute**")),
 ]
 

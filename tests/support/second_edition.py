@@ -31,6 +31,7 @@ FIRST_SCREEN = ("The problem", "The idea", "A round", "The paper's promise")  # 
 FOUND = "What we found"
 MOST_WORDS, MOST_CELLS, MOST_LINES, MOST_COLUMNS = 300, 40, 25, 88
 MOST_ROWS, MOST_FIELDS = 8, 5
+START = re.compile(r"(?<![.\w])start\(")
 TOLD = {"say", "tell", "verdict_box", "question"}  # calls that show words
 
 
@@ -97,7 +98,7 @@ def collapsed(notebook, stem: str) -> Iterator[str]:
     for cell in (c for c in (*before, *after) if c.cell_type == "code"):
         calls = _calls(cell)
         asked = {
-            "the start cell": "start" in calls, "imports": _imports(cell),
+            "the start cell": bool(START.search(cell.source)), "imports": _imports(cell),
             "a check": "check" in tags(cell), "claims": "claims" in tags(cell),
             "a printed text": bool(TOLD & set(calls)),
         }  # fmt: skip
@@ -219,7 +220,8 @@ def _markdown_tables(text: str) -> Iterator[str]:
     """Tables in Markdown, without those in a fold. The first column heads its row."""
     text = re.sub(r"<details.*?</details>", "", text, flags=re.S)
     for table in re.findall(r"(?:^[> ]*\|.*\n?)+", text, flags=re.M):
-        lines = [line.strip("> ").strip("|").split("|") for line in table.splitlines()]
+        lines = [line.strip("> ").strip("|") for line in table.splitlines()]
+        lines = [re.split(r"(?<!\\)\|", line) for line in lines]
         if len(lines) < 2 or not re.fullmatch(r"[-: ]+", "".join(lines[1])):
             continue
         names = [name.strip() for name in lines[0] if name.strip()]
