@@ -37,11 +37,13 @@ class NoSource(Exception):
 
 
 def code_of(method: str, networks: Iterable[str], scenario: str, *, virtual: bool = True,
-            code: "Code | None" = None) -> dict:  # fmt: skip
+            roots: Iterable[tuple[str, str]] = (), code: "Code | None" = None) -> dict:  # fmt: skip
     """{"hash", "files"} of the code that a run uses; {"hash": None, "unknown": why} if unreadable.
 
-    `networks` are names of `models.MODELS`; `virtual`: whether images are distilled. "files" has a
-    hash per file of the package, over what the run uses of it, and one per definition of a reader.
+    `networks` are names of `models.MODELS`; `virtual`: whether images are distilled; `roots`:
+    further functions of the package, (module, name), from which names are followed; the answer
+    repeats them. "files" has a hash per file of the package, over what the run uses of it, and one
+    per definition of a reader.
     """
     asked = [("method", method, methods.METHODS), ("scenario", scenario, scenarios.SCENARIOS)]
     asked += [("network", name, models.MODELS) for name in networks]
@@ -56,9 +58,14 @@ def code_of(method: str, networks: Iterable[str], scenario: str, *, virtual: boo
             return {"hash": None, "unknown": str(error)}
         if isinstance(root, partial):
             used.own[f"options of {name}"] = _hex(words, 8)
+    for module, name in roots:
+        if not defined(used.code, module, name):
+            return {"hash": None, "unknown": f"{module}.{name} is not in the package"}
+        used.keys.add((module, name))
     own = tuple(sorted(used.own.items()))
     whole, files = summed(used.code, frozenset(used.keys), own, virtual)
-    return {"hash": whole, "files": dict(files)}
+    further = {"roots": sorted(map(list, roots))} if roots else {}
+    return {"hash": whole, "files": dict(files), **further}
 
 
 def changed(before: dict, after: dict) -> list[str]:

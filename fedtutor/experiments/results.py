@@ -172,10 +172,16 @@ def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS,
     if (there := stored.entry(result_path(recipe, method, seed, folder=folder))) is None:
         return None
     found = _checked(there)
-    same = (found.method, found.seed) == (method, seed) and not differs(found, recipe)
-    if same and warn:
+    if not is_of(found, recipe, method, seed):
+        return None
+    if warn:
         stale.warn([found])
-    return found if same else None
+    return found
+
+
+def is_of(found, recipe: Recipe, method: str, seed: int) -> bool:
+    """Whether a result, or what looks saw, is of this run; younger options count as defaults."""
+    return (found.method, found.seed) == (method, seed) and not differs(found, recipe)
 
 
 def differs(found: Result, recipe: Recipe) -> str:

@@ -27,10 +27,10 @@ FIRST = 20
 BEFORE = "recorded before results knew their code"
 
 
-def code_now(method: str, settings: dict, scenario: str) -> dict:
+def code_now(method: str, settings: dict, scenario: str, roots: Iterable = ()) -> dict:
     """`code_hash.code_of` a run with these settings, as it would be played now."""
     virtual = bool(settings.get("virtual_ipc", 0))
-    return code_hash.code_of(method, settings["models"], scenario, virtual=virtual)
+    return code_hash.code_of(method, settings["models"], scenario, virtual=virtual, roots=roots)
 
 
 def standing(method: str, settings: dict, scenario: str, environment: dict) -> tuple[str, str]:
@@ -40,7 +40,7 @@ def standing(method: str, settings: dict, scenario: str, environment: dict) -> t
         return UNKNOWN, BEFORE
     if not made["hash"]:
         return UNKNOWN, made["unknown"]
-    now = code_now(method, settings, scenario)
+    now = code_now(method, settings, scenario, made.get("roots", ()))
     if not now["hash"]:
         return UNKNOWN, f"here {now['unknown']}"
     if now["hash"] == made["hash"]:

@@ -122,7 +122,9 @@ def fold(runs: dict[Path, dict]) -> None:
 
 
 def rounded(value: dict) -> dict:
-    """The content of a run, losses at `DIGITS` decimals."""
+    """The content of a run, losses at `DIGITS` decimals; what a look saw is as it is."""
+    if "history" not in value:
+        return value
     losses = [
         {**row, "values": [v if v is None else round(v, DIGITS) for v in row["values"]]}
         for row in value["history"]["loss"]

@@ -4,7 +4,8 @@
 
 `run` then holds what the notebook works with: `run.scenario`, `run.seeds`, `run.methods`,
 `run.device`; `run(method, seed)` trains and returns a result, `run.recorded(method)` reads what is
-committed in `data/results/`.
+committed in `data/results/`. `run.looks(method, look)` gives what a function saw in every round,
+trained for the first seed and read from `data/looks/` for the others.
 """
 
 import json
@@ -25,7 +26,7 @@ from tqdm.notebook import tqdm
 from .. import __version__, figures, methods, scenarios
 from ..engine.workers import device_of
 from ..errors import SettingError, choose
-from ..experiments import commits, recipes, stale
+from ..experiments import commits, looks, recipes, stale
 from ..experiments import results as kept
 from ..experiments.results import Result
 from ..experiments.run import different
@@ -36,6 +37,7 @@ from .diagram import diagram
 NAMES = ("profile", "scenario", "seeds", "methods", "device", "overrides")
 AS_JSON = {"seeds": '-p seeds "[0, 1, 2]"', "methods": """-p methods '["solo", "fedavg"]'""",
            "overrides": """-p overrides '{"rounds": 4}'"""}  # fmt: skip
+SHORT_RUNS = (3, 4)  # the seeds that only these are recorded with
 KERNEL = {"In", "Out", "get_ipython", "exit", "quit", "open", "start"}
 
 
@@ -73,18 +75,71 @@ class Run:
             self.results[key] = seen
         return self.results[key]
 
+    def looks(self, method: str, look: Callable | tuple[Callable, ...], **changes) -> list | dict:
+        """Per seed the list of what `look(fed)` saw before round 1 and after each round.
+
+        The first seed is trained now. The others are read from `data/looks/`, and trained where
+        nothing is kept of these settings; then they are recorded, too, where the environment
+        variable `FEDTUTOR_RECORD` is set and the code is committed. A look is a function of a
+        module of fedtutor that returns numbers, arrays, tensors, or lists and dicts of them; one
+        of a reader's own is not kept: every seed is trained. A tuple of looks, all seen in one
+        training, gives a dict: name of the look -> what is said above.
+        """
+        asked = looks.different(look if isinstance(look, tuple) else (look,))
+        per_seed = [self._seen(method, seed, asked, changes) for seed in self.seeds]
+        stale.warn([kept for kept, _ in per_seed for kept in kept])
+        if not isinstance(look, tuple):
+            return [seen[look] for _, seen in per_seed]
+        return {looks.short_name(each): [seen[each] for _, seen in per_seed] for each in look}
+
+    def _seen(self, method: str, seed: int, asked: tuple, changes: dict) -> tuple[list, dict]:
+        """(what was read from `data/looks/`, look -> what it saw) of one seed."""
+        recipe, key = self._changed(changes), _key(method, seed, changes)
+        record = bool(os.environ.get("FEDTUTOR_RECORD")) and seed != self.seeds[0]
+        read, left = [], []
+        for look in asked:
+            if (*key, "looks", look) in self.results:
+                continue
+            kept = None
+            if seed != self.seeds[0] and looks.root_of(look) and not recipe.recompute:
+                kept = looks.kept(recipe, method, seed, look)
+            if kept and not (record and stale.is_stale(kept)):
+                read.append(kept)
+                self.results[*key, "looks", look] = kept.values
+            else:
+                left.append(look)
+        if left and record:  # what cannot be kept is told before it is trained
+            commits.require_committed(looks.LOOKS)
+            for look in left:
+                looks.path_of(recipe, method, seed, look)
+        if left:
+            seen = {look: [] for look in left}
+
+            def watch(fed):
+                for look in left:
+                    seen[look].append(looks.packed(look(fed)))
+
+            self.results[key] = self._train(recipe, method, seed, watch=watch)
+            for look in left:
+                values = [looks.unpacked(value) for value in seen[look]]
+                self.results[*key, "looks", look] = values
+                if record:
+                    looks.keep(recipe, look, self.results[key], values)
+        return read, {look: self.results[*key, "looks", look] for look in asked}
+
     def recorded(self, method: str, scenario: str | None = None, recipe: str | None = None,
                  profile: str = "quick", seeds: Sequence[int] | None = None,
                  compute: bool = True, **changes) -> list[Result]:  # fmt: skip
         """One result per seed from `data/results/`, in the recipe's quick setting with `changes`.
 
         `recipe`: another one than the notebook's; `profile`: "paper" for the paper's setting;
-        `seeds`: others than the notebook's, where fewer were recorded. A reader's own `overrides`
-        do not touch it, save "recompute". What is not there, or of other settings, is computed
-        now, or left out with `compute=False`. It is kept where the environment variable
-        `FEDTUTOR_RECORD` is set, and where a notebook in the paper profile computes the paper's
-        own setting. Then it is computed anew, too, where other code recorded it; else that is read,
-        with a warning. `data/results/` takes nothing of uncommitted code.
+        `seeds`: others than the notebook's. Long runs are recorded with the seeds 0, 1 and 2 alone:
+        of the notebook's seeds, 3 and 4 are left out where they are missing and others are there. A
+        reader's own `overrides` do not touch it, save "recompute". What else is missing, or of
+        other settings, is computed now, or left out with `compute=False`. It is kept where the
+        environment variable `FEDTUTOR_RECORD` is set, and where a notebook in the paper profile
+        computes the paper's own setting. Then it is computed anew, too, where other code recorded
+        it; else that is read, with a warning. `data/results/` takes nothing of uncommitted code.
         """
         asked = recipes.load(
             recipe or self.recipe.name, profile=profile, scenario=scenario, overrides=changes
@@ -92,13 +147,17 @@ class Run:
         about = {**changes, "recorded": [asked.name, asked.profile, asked.scenario]}
         asked_to = bool(os.environ.get("FEDTUTOR_RECORD"))
         keeps = asked_to or self.recipe.profile == profile == "paper"
-        results = []
+        results, there = [], {}
         for seed in self.seeds if seeds is None else seeds:
+            there[seed] = self.results.get(_key(method, seed, about)) or kept.recorded(
+                asked, method, seed, folder=kept.RESULTS, warn=False
+            )
+        left_out = SHORT_RUNS if seeds is None and any(there.values()) else ()
+        for seed, found in there.items():
             key = _key(method, seed, about)
+            if not found and (not compute or seed in left_out):
+                continue
             if key not in self.results:
-                found = kept.recorded(asked, method, seed, folder=kept.RESULTS, warn=False)
-                if not compute and not found:
-                    continue
                 anew = self.recipe.recompute or (asked_to and found and stale.is_stale(found))
                 if not found or anew:
                     if keeps and not asked_to and (files := commits.uncommitted(kept.RESULTS)):

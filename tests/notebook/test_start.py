@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedtutor.errors import SettingError
-from fedtutor.experiments import results
+from fedtutor.experiments import commits, results
 from fedtutor.notebook.start import Run, setting, start
 
 GIVEN = {
@@ -141,6 +141,27 @@ def test_recorded_results_are_read_and_missing_ones_computed(tmp_path, monkeypat
     assert other[0].recipe == "fccl" and again[0].recipe == "start"
     fresh = begin(seeds=[0], overrides={"recompute": True}).recorded("solo", **small)
     assert fresh[0] is not first[0] and fresh[0].headline == first[0].headline
+
+
+def test_seeds_that_only_short_runs_have_are_left_out_of_long_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    small = {"rounds": 1, "local_epochs": 1, "scenario.private_size": 40}
+
+    def seeds_of(*asked, **options) -> list[int]:
+        run = begin(seeds=list(asked))
+        return [r.seed for r in run.recorded("solo", **small, **options)]
+
+    assert seeds_of(0, 3) == [0, 3]  # nothing is there: all are computed
+    monkeypatch.setenv("FEDTUTOR_RECORD", "1")
+    monkeypatch.setattr(commits, "changed", lambda root=None: [])
+    assert seeds_of(0) == [0]
+    monkeypatch.delenv("FEDTUTOR_RECORD")
+    assert seeds_of(0, 1, 3, 4) == [0, 1]  # 1 is computed
+    assert seeds_of(3, seeds=[0, 3]) == [0, 3]  # asked for by its number
+    monkeypatch.setenv("FEDTUTOR_RECORD", "1")
+    assert seeds_of(4, seeds=[4]) == [4]
+    monkeypatch.delenv("FEDTUTOR_RECORD")
+    assert seeds_of(0, 3, 4) == [0, 4]
 
 
 def test_results_of_the_papers_profile_are_kept_in_that_profile(tmp_path, monkeypatch):
