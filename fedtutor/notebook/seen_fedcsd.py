@@ -68,7 +68,8 @@ def teaching(fed) -> dict:
     """What FedCSD's teacher says about all private images; nothing before round 1.
 
     "counts": of this round, images seen, kept by the mask, misclassified by the teacher, both.
-    "entropy": of plain and refined soft labels, 1 is uniform (`entropy`). "cosine": between the
+    "entropy": of plain and refined soft labels, 1 is uniform (`entropy`). "spread": standard
+    deviation over the classes of the logits of student, teacher, refined teacher. "cosine": between the
     gradients towards (plain, refined) teacher and towards a uniform one; "share": length of
     the refined teacher's gradient over cross-entropy's (`pulls`). After the last round also
     "groups" as in `drift`, "logits" of SHOWN images from (plain, refined) teacher, and "further":
@@ -82,6 +83,7 @@ def teaching(fed) -> dict:
     found = {
         "counts": counts.cpu().double(),
         "entropy": [entropy(z_teacher, tau), entropy(refined, tau)],
+        "spread": [float(logits.std(1).mean()) for logits in (z, z_teacher, refined)],
         **pulls(z, z_teacher, refined, labels, tau=tau, mu=mu),
     }
     if fed.round_ == fed.settings.rounds:
@@ -170,7 +172,7 @@ def _onward(fed, method: str, options: dict, epochs: int) -> list[list[dict]]:
 
 def _explore(fed, method: str, options: dict) -> Tensor:
     """[1 + len(EPOCHS), len(COLUMNS)] of one method in a long round; see `drift`."""
-    x, y = test_images(fed)
+    _, y = test_images(fed)
     kept, shares = _onward(fed, method, options, EPOCHS[-1]), [len(c.data) for c in fed.clients]
     before = _answers(fed, fed.server.model.state_dict())
     rows = [[0.0, 0.0, 0.0, 0.0, *[_right(before[1], y)] * 2]]
