@@ -54,7 +54,7 @@ def register(jobs) -> None:
     job.add_argument("--results", **FOLDER)
     job.add_argument("--kept", type=Path, help="checkpoints; default queue/ in the cache")
     job.set_defaults(do=work_queue)
-    job = jobs.add_parser("stale", help="results whose code has changed since")
+    job = jobs.add_parser("stale", help="results, looks and attacks whose code has changed since")
     job.add_argument("--results", **FOLDER)
     job.add_argument("--all", action="store_true",
                      help="list all that is stale, dirty, or does not know its code")  # fmt: skip
@@ -194,9 +194,9 @@ def fold_results(options) -> int:
 
 def list_stale(options) -> int:
     """Print which results a change of the code made stale."""
-    from . import stale
+    from . import everything
 
-    print(stale.in_words(stale.states(options.results), every=options.all))
+    print(everything.in_words(options.results, every=options.all))
     return 0
 
 

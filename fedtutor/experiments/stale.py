@@ -87,12 +87,13 @@ def counts(frame: pd.DataFrame) -> pd.DataFrame:
     return told.reset_index()
 
 
-def in_words(frame: pd.DataFrame, *, every: bool = False) -> str:
-    """Counts per folder and the first stale results; `every`: all, and unknown and dirty ones."""
+def in_words(frame: pd.DataFrame, *, every: bool = False, of: str = "results") -> str:
+    """Counts per folder and the first stale ones; `every`: all, and unknown and dirty ones."""
     if not len(frame):
-        return "no results"
+        return f"no {of}"
     total, old = counts(frame).iloc[-1], frame[frame["state"] == STALE]
-    lines = [counts(frame).to_string(index=False), "",
+    told = counts(frame).rename(columns={"results": of})
+    lines = [told.to_string(index=False), "",
              f"{total[STALE]} stale ({WORDS}), {total[UNKNOWN]} of unknown code, "
              f"{total['dirty']} dirty (from uncommitted files) of {total['results']}"]  # fmt: skip
     listed = frame[(frame["state"] != CURRENT) | frame["dirty"]] if every else old[:FIRST]

@@ -81,7 +81,9 @@ def stubs(solutions, *, where: str = "solutions") -> list:
             source = _cut(source, where=f"{where}, cell {number}")
             tags = tags - {"solution"} | {"exercise"}
         new = new_code_cell if cell.cell_type == "code" else new_markdown_cell
-        cells.append(new(source, id=f"exercise-{len(cells):02d}", metadata={"tags": sorted(tags)}))
+        kept = {key: part for key, part in cell.metadata.items() if key == "jupyter"}
+        metadata = {"tags": sorted(tags), **kept}
+        cells.append(new(source, id=f"exercise-{len(cells):02d}", metadata=metadata))
     if not cells or cells[0].source.splitlines()[:1] != [EXERCISES]:
         raise StorageError(
             "the exercises have no beginning", where=where,

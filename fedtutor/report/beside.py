@@ -1,36 +1,73 @@
 """One printed table beside what was measured, in one call."""
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
+from html import escape
 
 import pandas as pd
 
 from .. import papers
 from ..datasets import sources
+from ..errors import choose
 from ..experiments import manifest, results
-from .tables import MEASURED, NO_RUN, OPEN, PAPER, REDUCED, STAND_IN, Report
+from ..papers import spread
+from .tables import MEASURED, NO_RUN, OPEN, PAPER, PLACE, REDUCED, STAND_IN, Report, accuracy
 
 COLUMNS = ["row", "column", "printed", "measured", "seeds", "setting", "verdict", "differs in",
            "open because", "run"]  # fmt: skip
+FOLDED = [name for name in COLUMNS if name not in ("differs in", "run")]
 ABOUT = {PAPER: "the paper's", STAND_IN: "the paper's, on other data",
          REDUCED: "smaller than the paper's", OPEN: ""}  # fmt: skip
+MOST_ROWS, MOST_GROUPS = 8, 2
+SIDES = {"own domain": False, "other domains": True}
+MARK = ' style="font-weight: bold; outline: 2px solid currentColor"'
 
 
 class Beside(pd.DataFrame):
-    """What `beside` returns: a pandas DataFrame whose display marks the lines that decide."""
+    """What `beside` returns: a pandas DataFrame with a line per printed number.
+
+    A notebook shows its summary, `brief()`, with the deciding cells marked, and folds the lines.
+    A part of it is shown line by line.
+    """
 
     @property
     def _constructor(self):
         return Beside
 
+    def brief(self) -> pd.DataFrame:
+        """At most eight rows and five columns: printed and measured, a mean for each group."""
+        brief = self.attrs["brief"]
+        return pd.DataFrame(brief["rows"], columns=brief["columns"])
+
+    @property
+    def _whole(self) -> bool:
+        return len(self) > 0 and len(self) == self.attrs.get("lines")
+
+    def __repr__(self) -> str:
+        text = self.brief().to_string(index=False) if self._whole else super().__repr__()
+        return f"{self.attrs['caption']}\n{text}" if self._whole else text
+
     def _repr_html_(self) -> str:
-        def marked(line):
-            return ["font-weight: bold" if line["verdict"] else ""] * len(line)
+        lines = pd.DataFrame(self)
+        bold = {(i, j) for i, said in enumerate(lines["verdict"]) if said
+                for j in range(len(lines.columns))}  # fmt: skip
+        if not self._whole:
+            return _html(lines, bold, self.attrs.get("caption", ""))
+        differ = {run: what for run, what in zip(lines["run"], lines["differs in"], strict=True)
+                  if what}  # fmt: skip
+        said = "".join(f"<p>Differs from the paper in ({escape(run)}): {escape(what)}.</p>"
+                       for run, what in differ.items())  # fmt: skip
+        marks = {tuple(place) for place in self.attrs["brief"]["marks"]}
+        return (
+            f"{_html(self.brief(), marks, self.attrs['caption'])}\n"
+            f"<details><summary>All {len(lines)} lines: every printed number, seeds, settings"
+            f"</summary>\n{_html(lines[FOLDED], bold)}\n{said}</details>"
+        )
 
-        styled = pd.DataFrame(self).style.apply(marked, axis=1).hide()
-        return styled.set_caption(self.attrs.get("caption", "")).to_html()
 
-
-def beside(paper: str, table: str, *, folder=results.RESULTS) -> Beside:
+def beside(paper: str, table: str, *, part: str = "", of: str = "",
+           ours: Mapping[str, Sequence[results.Result]] | None = None,
+           folder=results.RESULTS) -> Beside:  # fmt: skip
     """A printed table beside ours: one line per printed number and setting that was measured.
 
     row | column | printed | measured | seeds | setting | verdict | differs in | open because | run.
@@ -38,14 +75,32 @@ def beside(paper: str, table: str, *, folder=results.RESULTS) -> Beside:
     mean over `seeds`, ± one sample standard deviation over seeds, in percent. `verdict` stands
     where the setting and the data are the paper's, so that the line decides; it is marked in a
     notebook. `open because` says why there is no number at the paper's own setting: its data are
-    absent, how long a GPU would take, or that no run is planned. Nothing is downloaded. Raises
-    `SettingError` for an unknown paper or table, and names the nearest one.
+    absent, how long a GPU would take, or that no run is planned. Nothing is downloaded.
+
+    A notebook shows a summary, one row per printed row, and folds the lines. The summary has means
+    over the columns of a group (what stands before the slash: "Digits" of "Digits/M->"); `part`
+    chooses a group, otherwise those that were measured come first. Where it has one group and the
+    table has the row `of` (default: the paper's method), two columns say by how many points that
+    row is ahead of each other row, as printed and as measured, and the closest rival is marked.
+    `ours` are results, {printed row: one per seed}, that stand in the summary for a table whose
+    data are absent. Raises `SettingError` for an unknown paper, table, group or row, and names the
+    nearest one.
     """
     papers.published_table(paper, table)
     runs = [run for path in (manifest.MANIFEST, MEASURED)
             for run in manifest.load(path, paper=paper, published=table)]  # fmt: skip
     found, faults = manifest.survey(runs, folder)
-    return lines_of(Report(tuple(runs), found, tuple(faults), folder), paper, table)
+    made = Report(tuple(runs), found, tuple(faults), folder)
+    shown = lines_of(made, paper, table)
+    shown.attrs["lines"] = len(shown)
+    if len(shown):
+        shown.attrs["brief"] = _brief(made, paper, table, part, of, dict(ours or {}))
+    about = f"{part}, " if part else ""
+    shown.attrs["caption"] = (
+        f"{paper}, Table {table}: {about}mean accuracy in percent; measured as mean ± standard "
+        "deviation over seeds" + (", on stand-in data" if ours else "")
+    )
+    return shown
 
 
 def lines_of(made: Report, paper: str, table: str) -> Beside:
@@ -69,12 +124,118 @@ def lines_of(made: Report, paper: str, table: str) -> Beside:
             "verdict": line.verdict if decides else "", "differs in": differ.get(line.run, ""),
             "open because": "" if decides else why.get(cell, NO_RUN), "run": line.run,
         })  # fmt: skip
-    shown = Beside(said, columns=COLUMNS)
-    shown.attrs["caption"] = (
-        f"{paper}, Table {table}: accuracy in percent; measured as mean ± standard deviation over "
-        "seeds; bold where the paper's own setting and data decide"
-    )
-    return shown
+    return Beside(said, columns=COLUMNS)
+
+
+def sides(rows: Mapping[str, Sequence[results.Result]]) -> pd.DataFrame:
+    """Accuracy of results on the own and on other domains, a row per entry: mean ± sd, in percent.
+
+    rows: label -> one result per seed; the accuracy is that of the last round.
+    """
+    return pd.DataFrame(
+        {words: [spread([accuracy(r, elsewhere=where) for r in found], 1)
+                 for found in rows.values()] for words, where in SIDES.items()},
+        index=list(rows),
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------ the summary
+
+
+def _brief(made: Report, paper: str, table: str, part: str, of: str, ours: dict) -> dict:
+    """Rows, columns and marked places of the summary, as plain lists."""
+    about = papers.printed.accuracies()[[*PLACE, "domain", "elsewhere"]]
+    cells = made.best.merge(about, on=PLACE)
+    cells = cells[(cells["paper"] == paper) & (cells["table"] == table)].copy()
+    cells["group"] = [c.partition("/")[0] if "/" in c else "" for c in cells["column"]]
+    names = list(dict.fromkeys(cells["row"]))
+    for row in ours:
+        choose(row, names, kind="row", where=f"beside, {paper}, Table {table}")
+    groups = _groups(cells, part, f"beside, {paper}, Table {table}")
+    told = {(row, group): _mean(cells[(cells["row"] == row) & (cells["group"] == group)],
+                                ours.get(row))
+            for row in names for group in groups}  # fmt: skip
+    names.sort(key=lambda row: not any(told[row, group][1] for group in groups))
+    names = names[:MOST_ROWS]
+    if of:
+        choose(of, names, kind="row", where=f"beside, {paper}, Table {table}")
+    columns, rows, marks = ["row"], [[name] for name in names], []
+    for group in groups:
+        named = f" ({group})" if len(groups) > 1 and group else ""
+        columns += [f"printed{named}", f"measured{named}"]
+        for row in rows:
+            printed, values, _ = told[row[0], group]
+            row += ["" if printed is None else f"{printed:.1f}", spread(values, 1) or "-"]
+    own = of or (paper if paper in names else "")
+    if len(groups) == 1 and own and len(names) > 1:
+        columns += [f"{own} ahead, printed", "measured, points"]
+        ahead = {row[0]: _ahead(told[own, groups[0]], told[row[0], groups[0]]) for row in rows}
+        for row in rows:
+            printed, values = ahead[row[0]]
+            row += ["", ""] if row[0] == own else [
+                "" if printed is None else f"{printed:+.1f}",
+                spread(values, 1, signed=True) if values else "-"]  # fmt: skip
+        rivals = [i for i, name in enumerate(names) if name != own and ahead[name][1]]
+        if rivals:
+            closest = min(rivals, key=lambda i: statistics.fmean(ahead[names[i]][1]))
+            marks.append([closest, len(columns) - 1])
+    for place, group in enumerate(groups):
+        measured = [i for i, name in enumerate(names) if told[name, group][2]]
+        marks += [[i, 2 + 2 * place] for i in measured]
+        if ours and len(groups) > 1 and any(told[name, group][1] for name in names):
+            best = max(range(len(names)), key=lambda i: _level(told[names[i], group][1]))
+            marks.append([best, 2 + 2 * place])
+    return {"columns": columns, "rows": rows, "marks": marks}
+
+
+def _groups(cells: pd.DataFrame, part: str, where: str) -> list[str]:
+    groups = list(dict.fromkeys(cells["group"]))
+    if part:
+        return [choose(part, groups, kind="part of this table", where=where)]
+    measured = set(cells.loc[cells["setting"] != OPEN, "group"])
+    return sorted(groups, key=lambda group: group not in measured)[:MOST_GROUPS]
+
+
+def _mean(cells: pd.DataFrame, results=None) -> tuple[float | None, list[float], bool]:
+    """Mean over the cells of a row and group: printed, one measured per seed, at the paper's own.
+
+    Means that the paper prints itself count only where nothing else is printed.
+    """
+    single = cells[cells["domain"] != ""]
+    cells = single if len(single) else cells
+    if cells.empty:
+        return None, [], False
+    values = [value for value in cells["values"] if isinstance(value, tuple) and value]
+    alike = len({len(value) for value in values}) == 1 and len(set(cells["setting"])) == 1
+    complete = len(values) == len(cells) and alike  # else the mean would be one of other numbers
+    found = [statistics.fmean(seed) for seed in zip(*values, strict=True)] if complete else []
+    if results is not None:
+        elsewhere = bool(cells["elsewhere"].iloc[0])
+        found = [accuracy(result, elsewhere=elsewhere) for result in results]
+    return float(cells["likely"].mean()), found, bool(found) and set(cells["setting"]) == {PAPER}
+
+
+def _ahead(own: tuple, other: tuple) -> tuple[float | None, list[float]]:
+    """By how much `own` is ahead: printed, and one number per seed where both have the same."""
+    printed = None if None in (own[0], other[0]) else own[0] - other[0]
+    paired = own[1] and len(own[1]) == len(other[1])
+    return printed, [a - b for a, b in zip(own[1], other[1], strict=True)] if paired else []
+
+
+def _level(values: Sequence[float]) -> float:
+    return statistics.fmean(values) if values else float("-inf")
+
+
+def _html(frame: pd.DataFrame, marks: set = frozenset(), caption: str = "") -> str:
+    """A table with headings for screen readers; `marks`: (row, column) of what decides."""
+    head = "".join(f'<th scope="col">{escape(str(name))}</th>' for name in frame.columns)
+    lines = [f"<table>\n<caption>{escape(caption)}</caption>" if caption else "<table>",
+             f"<thead><tr>{head}</tr></thead>\n<tbody>"]  # fmt: skip
+    for i, row in enumerate(frame.itertuples(index=False)):
+        line = [f"<td{MARK if (i, j) in marks else ''}>{escape(str(value))}</td>"
+                for j, value in enumerate(row)]  # fmt: skip
+        lines.append(f"<tr>{''.join(line)}</tr>")
+    return "\n".join([*lines, "</tbody>\n</table>"])
 
 
 def _why(line, runs: Sequence[manifest.Run]) -> str:

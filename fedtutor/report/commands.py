@@ -46,7 +46,7 @@ def register(jobs) -> None:
 def write_report(options) -> int:
     """Print what is covered, skipped and stale, or make the README's table anew."""
     from .. import papers
-    from ..experiments import stale
+    from ..experiments import everything
     from ..papers import ledger
     from . import challenge, numbers_page, tables
 
@@ -63,7 +63,7 @@ def write_report(options) -> int:
         print(f"skipped {fault}")
     print(made.coverage(book).to_string(index=False))
     print(ledger.counts(book).to_string())
-    print("\n" + stale.in_words(stale.states(options.results), every=options.all))
+    print("\n" + everything.in_words(options.results, every=options.all))
     return 0
 
 

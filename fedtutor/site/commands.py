@@ -104,14 +104,20 @@ def refresh_all(options) -> int:
         }
         for number, cell in enumerate(notebook.cells):
             cell["id"] = f"cell-{number:02d}"
-            tags = cell.metadata.get("tags", [])
-            cell.metadata = {"tags": tags} if tags else {}
+            cell.metadata = lasting(cell.metadata)
         write_atomically(path, lambda name, nb=notebook: nbformat.write(nb, name))
         print(f"{path.stem}: {spent['wall']:.0f} s, {spent['cpu']:.0f} of a processor", flush=True)
         if path.parent == ROOT / "notebooks":
             found = load_json(SPENT) if SPENT.exists() else {}
             save_json(SPENT, {**found, path.stem: {**spent, "code": code_of(notebook)}})
     return 0
+
+
+def lasting(metadata: dict) -> dict:
+    """What a cell keeps when it is executed: its tags, and whether its input is collapsed."""
+    kept = {"tags": metadata["tags"]} if metadata.get("tags") else {}
+    hidden = metadata.get("jupyter", {}).get("source_hidden")
+    return {**kept, **({"jupyter": {"source_hidden": True}} if hidden else {})}
 
 
 def timed(client) -> dict:

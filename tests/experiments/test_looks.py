@@ -1,6 +1,7 @@
 """What looks saw: the first seed live, the others from a file that knows its code."""
 
 import json
+import re
 import warnings
 from functools import partial
 from importlib import import_module
@@ -10,9 +11,10 @@ import pytest
 import torch
 
 from fedtutor import measures
+from fedtutor.__main__ import main
 from fedtutor.engine.files import ROOT
 from fedtutor.errors import SettingError, StorageError
-from fedtutor.experiments import code_hash, commits, looks, stale, stored
+from fedtutor.experiments import code_hash, commits, looks, results, stale, stored
 from fedtutor.rounds import epoch_loss
 
 
@@ -195,6 +197,21 @@ def test_a_look_that_is_gone_is_of_unknown_code(run, monkeypatch):
     monkeypatch.setattr(code_hash, "OURS", code_hash.Code(sources))
     (row,) = stale.states(looks.LOOKS).itertuples()
     assert row.state == "unknown" and row.changed == "here measures.round_of is not in the package"
+
+
+def test_the_command_counts_looks_beside_the_results(run, monkeypatch, capsys):
+    monkeypatch.setenv("FEDTUTOR_RECORD", "1")
+    run.looks("solo", (round_of, spread_of))
+    other_look(monkeypatch)
+    monkeypatch.setattr(results, "RESULTS", looks.LOOKS.with_name("results"))
+    results.RESULTS.mkdir()
+    assert main(["stale", "--results", str(results.RESULTS)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("no results") and "2 stale (its code has changed)" in out
+    assert re.search(r"mini/solo-seed1\S* measures\.round_of: stale: measures\n", out)
+    assert re.search(r"folder +looks +current +stale +unknown +dirty", out)
+    assert main(["stale", "--results", str(looks.LOOKS / "benchmark")]) == 0
+    assert " looks " not in capsys.readouterr().out  # another folder has nothing beside it
 
 
 def test_further_roots_leave_the_hash_of_a_result_as_it_is():

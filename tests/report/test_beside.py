@@ -80,6 +80,73 @@ def test_the_deciding_lines_are_bold():
     assert "font-weight" not in told[told["verdict"] == ""].head(2)._repr_html_()
 
 
+@pytest.mark.parametrize("paper, table", papers.tables())
+def test_the_summary_is_short_and_the_lines_are_folded(paper, table):
+    told = report.beside(paper, table)
+    if not len(told):
+        return
+    brief, page = told.brief(), told._repr_html_()
+    assert 1 <= len(brief) <= 8 and 3 <= len(brief.columns) <= 5
+    assert brief.columns.is_unique and set(brief["row"]) <= set(told["row"])
+    opened, folded = page.split("<details>")
+    assert opened.count("<tr>") == len(brief) + 1
+    assert folded.count("<tr>") == len(told) + 1
+    assert brief.to_string(index=False) in repr(told)
+
+
+def test_a_summary_has_means_and_leads():
+    told = report.beside("FCCL", "1", part="Digits")
+    brief, printed = told.brief().set_index("row"), papers.published_table("FCCL", "1")
+    printed = printed.set_index("method")["Digits/AVG"]
+    for row in brief.index:
+        assert float(brief.loc[row, "printed"]) == pytest.approx(printed[row], abs=0.051)
+    ahead = brief["FCCL ahead, printed"].drop("FCCL").astype(float)
+    assert ahead["FML"] == ahead.min() == pytest.approx(printed["FCCL"] - printed["FML"], abs=0.051)
+    measured = {row: text.split(" ±")[0] for row, text in brief["measured"].items()}
+    leads = {row: text.split(" ±")[0] for row, text in brief["measured, points"].items()}
+    for row in ahead.index:
+        gap = float(measured["FCCL"]) - float(measured[row])
+        assert float(leads[row]) == pytest.approx(gap, abs=0.11)
+    closest = min(ahead.index, key=lambda row: float(leads[row]))
+    opened = told._repr_html_().split("<details>")[0]
+    assert opened.count("font-weight: bold") == 1
+    marked = opened.split("font-weight: bold")[0].rsplit("<tr>", 1)[1]
+    assert f"<td>{closest}</td>" in marked
+
+
+def test_given_results_stand_in_for_absent_data():
+    found = experiments.results.load_all()
+    two = [r for r in found.values() if isinstance(r, results.Result) and r.headline["inter"]][:2]
+    told = report.beside("FCCL", "3", ours={"FedMD": two})
+    brief = told.brief().set_index("row")
+    assert brief.loc["FedMD", "measured (Inter)"] == papers.spread(
+        [100 * r.headline["inter"] for r in two], 1
+    )
+    assert set(brief["measured (Intra)"].drop("FedMD")) == {"-"}
+    assert told._repr_html_().split("<details>")[0].count("font-weight: bold") == 2
+    assert "stand-in data" in repr(told)
+    assert (told["measured"] == "").all()  # the lines remain what the paper's data gave
+
+
+def test_sides_are_own_and_other_domains():
+    found = experiments.results.load_all()
+    two = [r for r in found.values() if isinstance(r, results.Result) and r.headline["inter"]][:2]
+    table = report.sides({"two": two})
+    assert list(table.columns) == ["own domain", "other domains"]
+    assert table.loc["two", "own domain"] == papers.spread(
+        [100 * r.headline["intra"] for r in two], 1
+    )
+
+
+def test_unknown_parts_and_rows_are_answered_with_the_nearest():
+    with pytest.raises(SettingError, match="'Digits'"):
+        report.beside("FCCL", "1", part="Digit")
+    with pytest.raises(SettingError, match="'FedMD'"):
+        report.beside("FCCL", "1", of="FedMDD")
+    with pytest.raises(SettingError, match="'FedMD'"):
+        report.beside("FCCL", "3", ours={"FedM": []})
+
+
 def test_unknown_names_are_answered_with_the_nearest():
     with pytest.raises(SettingError, match=r"'FCCL\+'"):
         report.beside("FCL+", "X")

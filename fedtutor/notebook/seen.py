@@ -1,0 +1,167 @@
+"""What notebook 01 sees inside a federation of clients that share logits of public images.
+
+`agreement` is a look (`run.looks("fccl", seen.agreement)`); the other functions read results.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+
+from .. import losses, measures
+from ..methods.shared.public import teacher_logits
+
+IMAGES = 300  # test images of one domain, for the silhouette of features
+
+
+def public_logits(fed) -> dict[str, torch.Tensor]:
+    """Client -> its logits of all public images, [images, classes]."""
+    x = fed.scenario.normalize(fed.scenario.public.x)
+    return {client.id: teacher_logits(client.model, x) for client in fed.clients}
+
+
+def clients(fed) -> pd.DataFrame:
+    """One row per client: images, network, weights, and how many logits it answers with."""
+    x = fed.scenario.normalize(fed.scenario.public.x[:2])
+    rows = [
+        {
+            "private images": len(client.data),
+            "network": client.network,
+            "weights": f"{sum(p.numel() for p in client.model.parameters()):,}",
+            "logits per image": teacher_logits(client.model, x).shape[1],
+        }
+        for client in fed.clients
+    ]
+    return pd.DataFrame(rows, index=[client.id for client in fed.clients])
+
+
+def same_answer(logits: dict[str, torch.Tensor]) -> float:
+    """How often two clients give an image the same class, mean over pairs: a share."""
+    named = [z.argmax(1) for z in logits.values()]
+    pairs = [(a, b) for i, a in enumerate(named) for b in named[i + 1 :]]
+    return float(np.mean([(a == b).double().mean().item() for a, b in pairs]))
+
+
+def agreement(fed) -> dict:
+    """Do the classes of a client go with those of the *others*? Plain numbers, ready for JSON.
+
+    For "public" images and for each client's own "private" ones: "diagonal", the mean entry of the
+    diagonal of FCCL Eq. 1, and "size", the mean absolute entry off it, both means over clients;
+    "matrix", Eq. 1 of the first client [classes, classes]. Each client is compared with the mean
+    logits of the others, because Eq. 1's own mean contains the client: strangers start at 0.
+    "fit": cross-entropy on the private images, in nats, mean over clients. "groups": how far the
+    classes stand apart in the first client's features (`silhouettes`), on two domains.
+    """
+    normalize, by_client = fed.scenario.normalize, {"public": [], "private": []}
+    seen_by = torch.stack(list(public_logits(fed).values()))
+    fits = []
+    for i, client in enumerate(fed.clients):
+        x = normalize(client.data.x)
+        z = torch.stack([teacher_logits(c.model, x) for c in fed.clients])
+        fits.append(losses.cross_entropy(z[i], client.data.y).item())
+        for kind, logits in (("public", seen_by), ("private", z)):
+            others = (logits.sum(0) - logits[i]) / (len(logits) - 1)
+            by_client[kind].append(losses.cross_correlation(logits[i], others).double().cpu())
+    found = {kind: _summary(torch.stack(matrices)) for kind, matrices in by_client.items()}
+    return found | {"fit": float(np.mean(fits)), "groups": silhouettes(fed)}
+
+
+def _summary(matrices: torch.Tensor) -> dict:
+    """Of [clients, classes, classes]: the two means, and the first client's matrix."""
+    own = torch.eye(matrices.shape[-1], dtype=torch.bool)
+    return {
+        "diagonal": float(matrices[:, own].mean()),
+        "size": float(matrices[:, ~own].abs().mean()),
+        "matrix": [[round(v, 4) for v in row] for row in matrices[0].tolist()],
+    }
+
+
+def silhouettes(fed) -> list[float]:
+    """How far classes stand apart in the first client's features: on its own domain, on the next.
+
+    The silhouette of Rousseeuw 1987, from -1 to 1; 1 where each class is a tight group of its own,
+    0 where groups touch.
+    """
+    from sklearn.metrics import silhouette_score
+
+    model, found = fed.clients[0].model.eval(), []
+    for images in list(fed.scenario.tests.values())[:2]:
+        with torch.no_grad():
+            h = model.features(fed.scenario.normalize(images.x[:IMAGES]))
+        found.append(float(silhouette_score(h.cpu().numpy(), images.y[:IMAGES].cpu().numpy())))
+    return found
+
+
+def last(looks: Sequence[Sequence[dict]], *keys) -> np.ndarray:
+    """One number per seed: what `agreement` found after the last round, under `keys`."""
+    found = []
+    for seen in looks:
+        value = seen[-1]
+        for key in keys:
+            value = value[key]
+        found.append(value)
+    return np.array(found)
+
+
+def gains(results: Sequence, baseline: Sequence, key: str) -> list[float]:
+    """Accuracy of `results` less that of `baseline`, in points, one number per shared seed.
+
+    key: "intra" (own domain) or "inter" (other domains), from the last round.
+    """
+    without = {r.seed: r.headline[key] for r in baseline}
+    return [100 * (r.headline[key] - without[r.seed]) for r in results if r.seed in without]
+
+
+def at_home(results: Sequence) -> list[float]:
+    """By how much the own domain climbs from the public half to the end of a round, in points.
+
+    Mean over rounds and clients, one number per seed; the runs observed "after_collaborate".
+    """
+    found = []
+    for r in results:
+        after = [e for e in r.history["accuracy"] if e["round"]]
+        home = [np.mean(measures.intra(e["matrix"], _own(r))) for e in after]
+        found.append(100 * float(np.diff(np.array(home).reshape(-1, 2)).mean()))
+    return found
+
+
+def through_rounds(results: Sequence, epochs: int, *, rounds: int = 2) -> dict:
+    """Accuracy since the end of a round, in points, through the last rounds of a run.
+
+    The runs observed "after_collaborate" and "local_epoch". Own digits, digits of others -> [seeds,
+    1 + rounds * (1 + epochs)], beginning with the end of the round before these.
+    """
+    sides = {"own digits": measures.intra, "digits of others": measures.inter}
+    moments, count = ("after_collaborate", "local_epoch"), 1 + rounds * (1 + epochs)
+    curves = {}
+    for words, measure in sides.items():
+        rows = []
+        for r in results:
+            seen = [e for e in r.history["accuracy"] if e["moment"] in moments][-count:]
+            rows.append([np.mean(measure(e["matrix"], _own(r))) for e in seen])
+        curves[words] = 100 * (np.array(rows) - np.array(rows)[:, :1])
+    return curves
+
+
+def _own(result) -> list[int]:
+    """The column of each client's own domain in an accuracy matrix."""
+    return [result.history["tests"].index(domain) for domain in result.history["domains"]]
+
+
+def crossed(results: Sequence) -> pd.DataFrame:
+    """Every kind of message that the channel counted in these runs: its name and its sizes."""
+    rows = pd.DataFrame([row for r in results for row in r.history["bytes"]])
+    return rows.groupby("name")["bytes"].agg(["min", "max"])
+
+
+REDUCED = {"rounds": 10, "eval_every": 5, "client_epochs": [10, 9, 1, 1],
+           "public_batch_size": 256, "scenario.public_size": 2000,
+           "scenario.test_size": 1000}  # fmt: skip
+
+
+def on_real_digits(run, method: str, **changes) -> list:
+    """Recorded results on MNIST, USPS, SVHN and rendered digits, in a setting that fits a CPU."""
+    if method == "fccl":
+        changes = {"observe": ["after_collaborate"], **changes}
+    return run.recorded(method, "digits-partial", **REDUCED, **changes)

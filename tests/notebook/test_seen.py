@@ -1,0 +1,99 @@
+"""What notebook 01 reads out of a federation and out of results."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from fedtutor.notebook import seen
+
+
+def result(seed, intra=0.5, inter=0.5, accuracy=(), rows=()):
+    """As much of a `Result` as these functions read: two clients on two domains."""
+    history = {"tests": ["a", "b"], "domains": ["a", "b"],
+               "accuracy": list(accuracy), "bytes": list(rows)}  # fmt: skip
+    return SimpleNamespace(seed=seed, headline={"intra": intra, "inter": inter}, history=history)
+
+
+def moment(round_, name, own, other):
+    return {"round": round_, "moment": name, "matrix": [[own, other], [other, own]]}
+
+
+def federation(models, *, private, public):
+    """Clients that answer an image x [2] with `model(x)`; no federation is played."""
+    images = SimpleNamespace
+    clients = [SimpleNamespace(id=f"c{k}", model=model, network="n",
+                               data=images(x=private, y=torch.tensor([0, 1, 0])))
+               for k, model in enumerate(models)]  # fmt: skip
+    tests = {name: images(x=private, y=torch.tensor([0, 1, 0])) for name in ("a", "b")}
+    scenario = images(public=images(x=public), normalize=lambda x: x, tests=tests)
+    return SimpleNamespace(clients=clients, scenario=scenario)
+
+
+class Linear(torch.nn.Module):
+    """Logits x W; its features are x."""
+
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor(weight))
+
+    def features(self, x):
+        return x
+
+    def forward(self, x):
+        return x @ self.weight
+
+
+PRIVATE = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.2]])
+PUBLIC = torch.tensor([[1.0, 0.5], [0.2, 1.0], [0.0, 0.0], [3.0, 1.0]])
+
+
+def test_agreement_compares_each_client_with_the_others():
+    same, turned = [[1.0, 0.0], [0.0, 1.0]], [[-1.0, 0.0], [0.0, -1.0]]
+    alike = seen.agreement(federation([Linear(same), Linear(same)], private=PRIVATE, public=PUBLIC))
+    assert alike["public"]["diagonal"] == pytest.approx(1)
+    assert alike["private"]["diagonal"] == pytest.approx(1)
+    other = seen.agreement(
+        federation([Linear(same), Linear(turned)], private=PRIVATE, public=PUBLIC)
+    )
+    assert other["public"]["diagonal"] == pytest.approx(-1)  # its own logits are not in the mean
+    assert other["public"]["size"] == pytest.approx(alike["public"]["size"])
+    assert np.array(other["public"]["matrix"]).shape == (2, 2)
+    assert 0 < alike["fit"] < other["fit"] and len(alike["groups"]) == 2
+
+
+def test_gains_pair_the_seeds_that_both_have():
+    ours = [result(0, inter=0.6), result(1, inter=0.7), result(2, inter=0.9)]
+    alone = [result(1, inter=0.5), result(0, inter=0.5)]
+    assert seen.gains(ours, alone, "inter") == pytest.approx([10, 20])
+
+
+def test_at_home_is_the_climb_after_the_public_half():
+    moments = [moment(0, "end", 0.9, 0), moment(1, "after_collaborate", 0.5, 0),
+               moment(1, "end", 0.6, 0), moment(2, "after_collaborate", 0.4, 0),
+               moment(2, "end", 0.7, 0)]  # fmt: skip
+    assert seen.at_home([result(0, accuracy=moments)]) == pytest.approx([20])
+
+
+def test_through_rounds_begins_where_a_round_ended():
+    def one(r, after, trained):
+        return [moment(r, "after_collaborate", after, 0.1),
+                moment(r, "local_epoch", trained, 0.3), moment(r, "after_local", 0, 0)]  # fmt: skip
+
+    moments = [*one(1, 0.2, 0.5), *one(2, 0.3, 0.6), *one(3, 0.4, 0.8)]
+    curves = seen.through_rounds([result(0, accuracy=moments)], 1)
+    assert curves["own digits"].tolist() == [pytest.approx([0, -20, 10, -10, 30])]
+    assert curves["digits of others"].tolist() == [pytest.approx([0, -20, 0, -20, 0])]
+
+
+def test_the_last_look_and_what_crossed():
+    looks = [[{"a": {"b": 1}}, {"a": {"b": 2}}], [{"a": {"b": 5}}, {"a": {"b": 3}}]]
+    assert seen.last(looks, "a", "b").tolist() == [2, 3]
+    rows = [{"name": "logits", "bytes": 8}, {"name": "logits", "bytes": 4}]
+    assert seen.crossed([result(0, rows=rows)]).loc["logits"].tolist() == [4, 8]
+
+
+def test_same_answer_is_a_mean_over_pairs():
+    z = torch.eye(3)
+    assert seen.same_answer({"a": z, "b": z, "c": z[[1, 0, 2]]}) == pytest.approx((1 + 2 / 3) / 3)
