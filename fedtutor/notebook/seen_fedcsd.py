@@ -69,11 +69,12 @@ def teaching(fed) -> dict:
 
     "counts": of this round, images seen, kept by the mask, misclassified by the teacher, both.
     "entropy": of plain and refined soft labels, 1 is uniform (`entropy`). "spread": standard
-    deviation over the classes of the logits of student, teacher, refined teacher. "cosine": between the
-    gradients towards (plain, refined) teacher and towards a uniform one; "share": length of
-    the refined teacher's gradient over cross-entropy's (`pulls`). After the last round also
-    "groups" as in `drift`, "logits" of SHOWN images from (plain, refined) teacher, and "further":
-    for each of `LOCAL` (accuracy on classes that a client lacks, silhouette), means over clients.
+    deviation over the classes of the logits of student, teacher and refined teacher. "cosine":
+    between the gradients towards (plain, refined) teacher and towards a uniform one; "share":
+    length of the refined teacher's gradient over cross-entropy's (`pulls`). After the last round
+    also "groups" as in `drift`, "logits" of SHOWN images from (plain, refined) teacher, and
+    "further": for each of `LOCAL` (accuracy on classes that a client lacks, silhouette), means
+    over clients.
     """
     if not fed.round_:
         return {}
