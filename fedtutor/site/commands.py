@@ -104,7 +104,7 @@ def refresh_all(options) -> int:
         }
         for number, cell in enumerate(notebook.cells):
             cell["id"] = f"cell-{number:02d}"
-            cell.metadata = lasting(cell.metadata)
+            cell.metadata = kept_metadata(cell)
         write_atomically(path, lambda name, nb=notebook: nbformat.write(nb, name))
         print(f"{path.stem}: {spent['wall']:.0f} s, {spent['cpu']:.0f} of a processor", flush=True)
         if path.parent == ROOT / "notebooks":
@@ -113,11 +113,12 @@ def refresh_all(options) -> int:
     return 0
 
 
-def lasting(metadata: dict) -> dict:
-    """What a cell keeps when it is executed: its tags, and whether its input is collapsed."""
-    kept = {"tags": metadata["tags"]} if metadata.get("tags") else {}
-    hidden = metadata.get("jupyter", {}).get("source_hidden")
-    return {**kept, **({"jupyter": {"source_hidden": True}} if hidden else {})}
+def kept_metadata(cell) -> dict:
+    """Of a cell's metadata, what is the author's: its tags, and whether its input is collapsed."""
+    kept = {"tags": cell.metadata.get("tags", [])}
+    hidden = cell.metadata.get("jupyter", {}).get("source_hidden")
+    kept["jupyter"] = {"source_hidden": True} if hidden else {}
+    return {key: value for key, value in kept.items() if value}
 
 
 def timed(client) -> dict:
