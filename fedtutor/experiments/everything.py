@@ -13,6 +13,7 @@ def in_words(folder=results.RESULTS, *, every: bool = False) -> str:
     if Path(folder).resolve() == results.RESULTS.resolve():
         if looks.LOOKS.is_dir():
             parts.append(stale.in_words(stale.states(looks.LOOKS), every=every, of="looks"))
-        attacks = pd.DataFrame(attack_list.states(), columns=stale.COLUMNS)
-        parts.append(stale.in_words(attacks, every=every, of="attacks"))
+        if attack_list.FOLDER.is_dir():
+            attacks = pd.DataFrame(attack_list.states(), columns=stale.COLUMNS)
+            parts.append(stale.in_words(attacks, every=every, of="attacks"))
     return "\n\n".join(parts)
