@@ -153,13 +153,19 @@ def gap_by_client(runs: Mapping[str, Sequence], over: Sequence[str]) -> np.ndarr
 def halves(results: Sequence) -> np.ndarray:
     """Accuracy on the own domain after each half of each round, [seeds, 2 rounds], in percent.
 
-    The runs observed "after_collaborate".
+    The runs observed "after_collaborate". Whoever trains alone has no public half: there its
+    accuracy is that of the end of the round before.
     """
     found = []
     for r in results:
         own = [r.history["tests"].index(domain) for domain in r.history["domains"]]
-        after = [e["matrix"] for e in r.history["accuracy"] if e["round"]]
-        found.append([np.mean(measures.intra(matrix, own)) for matrix in after])
+        home = {(e["round"], e["moment"]): np.mean(measures.intra(e["matrix"], own))
+                for e in r.history["accuracy"]}  # fmt: skip
+        last = max(round_ for round_, _ in home)
+        found.append([
+            accuracy for n in range(1, last + 1) for accuracy in
+            (home.get((n, "after_collaborate"), home[n - 1, "end"]), home[n, "end"])
+        ])  # fmt: skip
     return 100 * np.array(found)
 
 
