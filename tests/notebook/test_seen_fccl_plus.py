@@ -5,19 +5,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from support.federations import federation
 
-from fedtutor import losses, methods, scenarios
-from fedtutor.federation import Federation
+from fedtutor import losses
 from fedtutor.notebook import seen_fccl_plus as inside
-from fedtutor.settings import Settings
 
 
 def result(seed, intra=0.5, inter=0.5, accuracy=()):
     """As much of a `Result` as these functions read: two clients on two domains."""
     history = {"tests": ["a", "b"], "domains": ["a", "b"], "accuracy": list(accuracy)}
-    return SimpleNamespace(
-        seed=seed, headline={"intra": intra, "inter": inter}, history=history
-    )
+    return SimpleNamespace(seed=seed, headline={"intra": intra, "inter": inter}, history=history)
 
 
 def moment(round_, name, own, other):
@@ -68,9 +65,7 @@ def test_a_teacher_that_is_surer_of_the_label_helps_it():
 
 @pytest.fixture
 def fed():
-    scenario = scenarios.make("digits-mini", train_size=20, test_size=20, public_size=40)
-    settings = Settings(rounds=1, local_epochs=1, models=("small_cnn",), public_batch_size=20)
-    fed = Federation(scenario, methods.make("fccl+"), settings)
+    fed = federation("fccl+")
     fed.begin()
     return fed
 
@@ -92,6 +87,6 @@ def test_a_look_at_the_first_round_leaves_the_federation_as_it_was(fed):
 
 def test_sides_says_on_how_many_images_the_teacher_fights():
     figure = inside.sides({"x": [-1.0, -0.5, 0.5, -0.1]}, title="Two words")
-    assert figure.axes[0].get_title() == "x: fights on 25 %"
+    assert figure.axes[0].get_title(loc="left") == "x: fights on 25 %"
     right = [bar for bar in figure.axes[0].patches if bar.get_x() >= 0]
     assert sum(bar.get_height() for bar in right) == 1
