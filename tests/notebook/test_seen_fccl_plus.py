@@ -52,6 +52,8 @@ def test_highest_and_calmest_is_the_worse_of_both():
     home = {"fccl+": calm, "fedmd": wild, "fccl": wild}
     assert inside.highest_and_calmest(home) == pytest.approx([1.0])  # top 1, calmer 6.5
     assert inside.highest_and_calmest({**home, "fccl": calm}) == pytest.approx([0.0])
+    restless = {"fccl+": wild + 2, "fedmd": calm, "fccl": calm}
+    assert inside.highest_and_calmest(restless) == pytest.approx([-6.5])
 
 
 def test_a_teacher_that_is_surer_of_the_label_helps_it():
