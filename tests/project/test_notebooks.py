@@ -32,9 +32,10 @@ from fedtutor.notebook.exercises import parts
 from fedtutor.notebook.start import NAMES
 
 FOLDERS = (ROOT / "notebooks", ROOT / "notebooks" / "template")
-# Whoever rewrites a notebook enters it here; see RULES_OF
-SECOND_EDITION = {"00_template", "00_start_here", "01_fccl", "01b_fccl_tables",
-                  "03_fedcsd_logit_shift"}  # fmt: skip
+SECOND_EDITION = {
+    "00_template", "00_start_here", "01_fccl", "01b_fccl_tables", "02_fccl_plus",
+    "03_fedcsd_logit_shift",
+}  # fmt: skip
 NOTEBOOKS = [path for folder in FOLDERS for path in sorted(folder.glob("[0-9][0-9]*.ipynb"))]
 SOLUTIONS = sorted((ROOT / "notebooks" / "solutions").glob("[0-9][0-9]*.ipynb"))
 TAGS = {"parameters", "check", "figure", "claims", "exercise", "solution", "nbval-ignore-output",
