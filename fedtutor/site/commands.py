@@ -23,8 +23,8 @@ def register(jobs) -> None:
         job.set_defaults(do=do)
     pages.add_argument("--profile", default="quick", help="quick (default) or paper")
     pages.add_argument("--output", type=Path, default=ROOT / "build", help="where pages go")
-    fresh.add_argument("--record", action="store_true",
-                       help="keep what is missing or stale in data/results")  # fmt: skip
+    fresh.add_argument("--record", nargs="?", const="all", default="", choices=("all", "missing"),
+                       help="keep what is missing or stale in data/results; or only the former")  # fmt: skip
 
 
 def execute_all(options) -> int:
@@ -89,7 +89,9 @@ def refresh_all(options) -> int:
 
     if options.record:
         require_committed(ROOT / "data" / "results")
-        os.environ["FEDTUTOR_RECORD"] = "1"  # read by `Run.recorded` in the notebook's kernel
+        os.environ["FEDTUTOR_RECORD"] = (
+            options.record
+        )  # read by `Run.recorded` in the notebook's kernel
     for path in numbered(options.folder, options.only):
         notebook = nbformat.read(path, as_version=4)
         resources = {"metadata": {"path": str(path.parent)}}
