@@ -139,7 +139,8 @@ class Run:
         other settings, is computed now, or left out with `compute=False`. It is kept where the
         environment variable `FEDTUTOR_RECORD` is set, and where a notebook in the paper profile
         computes the paper's own setting. Then it is computed anew, too, where other code recorded
-        it (unless FEDTUTOR_RECORD is "missing"); else that is read, with a warning. `data/results/` takes nothing of uncommitted code.
+        it (unless FEDTUTOR_RECORD is "missing"); else that is read, with a warning.
+        `data/results/` takes nothing of uncommitted code.
         """
         asked = recipes.load(
             recipe or self.recipe.name, profile=profile, scenario=scenario, overrides=changes
