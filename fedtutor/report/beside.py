@@ -136,7 +136,7 @@ def sides(rows: Mapping[str, Sequence[results.Result]]) -> pd.DataFrame:
     """Accuracy of results on the own and on other domains, a row per entry: mean ± sd, in percent.
 
     rows: label -> one result per seed; the accuracy is that of the last round. A deviation below
-    0.05 has as many digits as it needs to be seen.
+    0.05 has two digits.
     """
     return pd.DataFrame(
         {words: [_seen([accuracy(r, elsewhere=where) for r in found])
@@ -147,7 +147,7 @@ def sides(rows: Mapping[str, Sequence[results.Result]]) -> pd.DataFrame:
 
 def _seen(values: Sequence[float]) -> str:
     text = spread(values, 1)
-    return spread(values, None) if text.endswith("± 0.0") else text
+    return spread(values, 2) if text.endswith("± 0.0") else text
 
 
 # ------------------------------------------------------------------------------ the summary
@@ -251,9 +251,11 @@ def _html(frame: pd.DataFrame, marks: set = frozenset(), caption: str = "") -> s
 
 def _open(reason: str, measured: bool) -> str:
     """Why the paper's own setting is open; beside a number, where that number comes from."""
-    return f"the paper's setting: {reason}; this number was recorded elsewhere" if (
-        measured and reason != NO_RUN
-    ) else reason
+    return (
+        f"the paper's setting: {reason}; this number was recorded elsewhere"
+        if (measured and reason != NO_RUN)
+        else reason
+    )
 
 
 def _why(line, runs: Sequence[manifest.Run]) -> str:
