@@ -24,7 +24,7 @@ def register(jobs) -> None:
     pages.add_argument("--profile", default="quick", help="quick (default) or paper")
     pages.add_argument("--output", type=Path, default=ROOT / "build", help="where pages go")
     fresh.add_argument("--record", nargs="?", const="all", default="", choices=("all", "missing"),
-                       help="keep what is missing or stale; or only what is missing")  # fmt: skip
+                       help="keep all that is missing or stale, or the missing")  # fmt: skip
 
 
 def execute_all(options) -> int:
