@@ -118,7 +118,7 @@ def test_refresh_executes_the_solutions_beside_a_notebook(tmp_path, monkeypatch)
     write(tmp_path / "solutions", "01_one.ipynb", "print('solved')")
     write(tmp_path / "solutions", "02_two.ipynb", "print('not asked for')")
     assert main(["refresh", "--folder", str(tmp_path), "--only", "01"]) == 0
-    assert "solved\n" in (tmp_path / "solutions" / "01_one.ipynb").read_text()
+    assert "solved\\n" in (tmp_path / "solutions" / "01_one.ipynb").read_text()
     assert '"outputs": []' in (tmp_path / "solutions" / "02_two.ipynb").read_text()
 
 
