@@ -1,6 +1,5 @@
 """Through NVIDIA FLARE: equal bits, faults, and nothing left behind."""
 
-import json
 import os
 import shutil
 import signal
@@ -13,34 +12,14 @@ from pathlib import Path
 
 import pytest
 from support.every import NAMES
+from support.short import asked, here
 
-from fedtutor import rounds
 from fedtutor.errors import SettingError, TrainingError
-from fedtutor.federation import Federation
 from fedtutor.processes import launch
 from fedtutor.processes.commands import recipe_of
 
 FAMILIES = ("fccl", "fedavg", "fedlgd", "repshare")  # public images, weights, virtual images, peers
-VIRTUAL = ("fedlgd", "vhl")
-SHORT = {"rounds": 2, "eval_every": 1, "observe": []}
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def asked(method: str, **changes) -> launch.Asked:
-    """Two rounds of one epoch, in the method's own recipe or the benchmark's, made short."""
-    recipe, own = recipe_of(method), {"local_epochs": 1}
-    if recipe.startswith("fccl"):
-        own = {"client_epochs": [1, 1, 1, 1]}
-    if method in VIRTUAL:
-        own |= {"virtual_ipc": 1, "virtual_steps": 2, "models": ["small_convnet"]}
-    return launch.Asked(recipe, method, overrides={**SHORT, **own, **changes})
-
-
-def here(run: launch.Asked) -> dict:
-    """The history of one process, as JSON has it."""
-    found = run.loaded()
-    fed = Federation(found.build(), found.make(run.method), found.settings, seed=run.seed)
-    return json.loads(json.dumps(rounds.run(fed)))
 
 
 @pytest.fixture(autouse=True)
