@@ -17,11 +17,11 @@ from pathlib import Path
 from statistics import mean
 
 from ..engine.files import ROOT, damaged, load_json, save_json, shown
-from ..errors import choose
+from ..errors import StorageError, choose
 from ..papers import spread
-from . import jobs
-from .attack_messages import averages, papers
-from .attack_studies import figure_six, likelihood, many_pictures, memory
+from . import code_hash, jobs, looks, recipes, stale
+from .attack_messages import ATTACKS, averages, papers
+from .attack_studies import OVERFIT, figure_six, likelihood, many_pictures, memory
 from .commits import require_committed
 from .environment import environment
 from .recipes import checked, read_toml
@@ -66,6 +66,16 @@ STUDIES: dict[str, tuple[Callable, dict]] = {  # what the notebook reads
        for name, options in DEFENSES.items()},
 }  # fmt: skip
 
+TRAINED = {  # study -> methods and networks that it trains, beside those that its options name
+    likelihood: ["fedavg", *OVERFIT["models"]],
+    memory: ["fedavg", "small_convnet"],
+    many_pictures: ["fedavg", "fedlgd"],
+    papers: [*ATTACKS],
+    averages: ["repshare"],
+    figure_six: [],
+}
+BY_RECIPE = (figure_six, papers, averages)  # these play runs of the recipe "attacks"
+
 
 def study(name: str, *, recompute: bool = False, keep: bool = False, device="cpu",
           threads: int = 1, **changes) -> dict:  # fmt: skip
@@ -76,7 +86,7 @@ def study(name: str, *, recompute: bool = False, keep: bool = False, device="cpu
     and `threads` are for those that make use of them: the setting does not name them. Raises
     `StorageError` for a damaged file, and `SettingError` where code is uncommitted.
     """
-    lists = STUDIES | {row["name"]: (row["function"], row["options"]) for row in waiting()}
+    lists = listed()
     function, options = lists[choose(name, lists, kind="study", where="attacks.study")]
     options, known = {**options, **changes}, signature(function).parameters
     where = {k: v for k, v in {"device": device, "threads": threads}.items() if k in known}
@@ -94,9 +104,58 @@ def study(name: str, *, recompute: bool = False, keep: bool = False, device="cpu
     numbers = json.loads(json.dumps(function(**options, **where)))
     if keep:
         save_json(path, {"format": 1, "name": name, "setting": setting,
-                         "environment": environment(), "numbers": numbers,
+                         "environment": {**environment(), "code": code_now(function, options)},
+                         "numbers": numbers,
                          "cpu_seconds": round(time.process_time() - began, 1)})  # fmt: skip
     return numbers
+
+
+def listed() -> dict[str, tuple[Callable, dict]]:
+    """Every study by name: its function and its options."""
+    return STUDIES | {row["name"]: (row["function"], row["options"]) for row in waiting()}
+
+
+def code_now(function: Callable, options: dict) -> dict:
+    """`code_hash.code_of_study`: the study's function, what it trains, and its recipe's values."""
+    if (root := looks.root_of(function)) is None:
+        return {"hash": None, "unknown": f"{function.__name__} is not in the package"}
+    names, values = [*TRAINED.get(function, ()), *_texts(options)], {}
+    if function in BY_RECIPE:
+        recipe = recipes.load("attacks", profile=options.get("profile", "quick"),
+                              scenario=options.get("scenario"))  # fmt: skip
+        values = recipe.values()
+        names += [recipe.scenario, *recipe.settings.models]
+    return code_hash.code_of_study(root, names, values)
+
+
+def _texts(value) -> list[str]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return [text for part in value for text in _texts(part)]
+    return [value] if isinstance(value, str) else []
+
+
+def states() -> list[dict]:
+    """One row per recorded study, as `stale.states` has them for results.
+
+    Unknown: recorded before studies knew their code, damaged, or of a study that is not listed.
+    """
+    rows, known = [], listed()
+    for path in sorted(FOLDER.glob("*.json")):
+        try:
+            about = load_json(path)["environment"]
+            git, made = about.get("git") or {}, about.get("code")
+        except (AttributeError, KeyError, StorageError, TypeError):
+            git, made = {}, {"hash": None, "unknown": "it cannot be read"}
+        now = code_now(*known[path.stem]) if path.stem in known else {}
+        state, words = stale.UNKNOWN, "here no study has that name"
+        if now:
+            state, words = stale.compared(made, now)
+        rows.append({"folder": "attacks", "result": path.stem, "state": state, "changed": words,
+                     "dirty": bool(git.get("dirty")),
+                     "commit": (git.get("commit") or "")[:7]})  # fmt: skip
+    return rows
 
 
 def _file(name: str) -> Path:
@@ -159,8 +218,7 @@ def work(*, minutes: float, only: str = "", device: str = "cpu", threads: int = 
     began, played, tasks = time.monotonic(), [], []
     rows = [row for row in waiting() if not _file(row["name"]).exists()]
     if only:
-        names = [*STUDIES, *(row["name"] for row in waiting())]
-        choose(only, names, kind="study", where="queue attacks")
+        choose(only, listed(), kind="study", where="queue attacks")
         rows = [{"name": only, "minutes": 0.0, "device": device}]
     options = {"recompute": True, "keep": True, "device": device, "threads": threads}
     for row in rows:

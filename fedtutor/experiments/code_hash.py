@@ -47,7 +47,27 @@ def code_of(method: str, networks: Iterable[str], scenario: str, *, virtual: boo
     """
     asked = [("method", method, methods.METHODS), ("scenario", scenario, scenarios.SCENARIOS)]
     asked += [("network", name, models.MODELS) for name in networks]
-    used = Used(code or OURS)
+    return _code_of(asked, roots, virtual, code or OURS)
+
+
+def code_of_study(root: tuple[str, str], names: Iterable[str], settings: dict, *,
+                  code: "Code | None" = None) -> dict:  # fmt: skip
+    """The same of a function that plays several runs, (module, name).
+
+    `names`: the methods, networks and scenarios that it asks for by name; `settings`: what it does
+    not say itself, such as a recipe's values: they count as if they were code.
+    """
+    tables = {"method": methods.METHODS, "network": models.MODELS, "scenario": scenarios.SCENARIOS}
+    asked = [(kind, name, table) for kind, table in tables.items()
+             for name in sorted(set(names)) if name in table]  # fmt: skip
+    text = repr(sorted(settings.items()))
+    own = {"values of its recipe": _hex(text, 8)} if settings else {}
+    return _code_of(asked, [root], True, code or OURS, own)
+
+
+def _code_of(asked: list, roots: Iterable, virtual: bool, code: "Code", own: dict | None = None):
+    used = Used(code)
+    used.own |= own or {}
     for kind, name, table in asked:
         if name not in table:
             return {"hash": None, "unknown": f"{kind} {name!r} is not registered"}

@@ -24,6 +24,7 @@ CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
 WORDS = "its code has changed"  # in lists of what is to be done
 OTHER = "recorded by other code"  # a warning begins so: notebooks know it by these words
 FIRST = 20
+COLUMNS = ["folder", "result", "state", "changed", "dirty", "commit"]
 BEFORE = "recorded before results knew their code"
 
 
@@ -36,11 +37,17 @@ def code_now(method: str, settings: dict, scenario: str, roots: Iterable = ()) -
 def standing(method: str, settings: dict, scenario: str, environment: dict) -> tuple[str, str]:
     """(state, what changed) of a result that says this of itself."""
     made = environment.get("code")
+    if not made or not made["hash"]:
+        return compared(made, {})
+    return compared(made, code_now(method, settings, scenario, made.get("roots", ())))
+
+
+def compared(made: dict | None, now: dict) -> tuple[str, str]:
+    """(state, what changed) between the code that made something and that of today."""
     if made is None:
         return UNKNOWN, BEFORE
     if not made["hash"]:
         return UNKNOWN, made["unknown"]
-    now = code_now(method, settings, scenario, made.get("roots", ()))
     if not now["hash"]:
         return UNKNOWN, f"here {now['unknown']}"
     if now["hash"] == made["hash"]:
@@ -75,7 +82,7 @@ def states(folder) -> pd.DataFrame:
         rows.append({"folder": path.parent.relative_to(folder).as_posix(), "result": path.stem,
                      "state": state, "changed": words, "dirty": bool(git.get("dirty")),
                      "commit": (git.get("commit") or "")[:7]})  # fmt: skip
-    return pd.DataFrame(rows, columns=["folder", "result", "state", "changed", "dirty", "commit"])
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def counts(frame: pd.DataFrame) -> pd.DataFrame:

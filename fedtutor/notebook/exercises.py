@@ -81,9 +81,10 @@ def stubs(solutions, *, where: str = "solutions") -> list:
             source = _cut(source, where=f"{where}, cell {number}")
             tags = tags - {"solution"} | {"exercise"}
         new = new_code_cell if cell.cell_type == "code" else new_markdown_cell
-        kept = {key: part for key, part in cell.metadata.items() if key == "jupyter"}
-        metadata = {"tags": sorted(tags), **kept}
-        cells.append(new(source, id=f"exercise-{len(cells):02d}", metadata=metadata))
+        about = {"tags": sorted(tags)}
+        if hidden := cell.metadata.get("jupyter"):  # a collapsed input stays collapsed
+            about["jupyter"] = hidden
+        cells.append(new(source, id=f"exercise-{len(cells):02d}", metadata=about))
     if not cells or cells[0].source.splitlines()[:1] != [EXERCISES]:
         raise StorageError(
             "the exercises have no beginning", where=where,
@@ -203,7 +204,8 @@ def _cut(source: str, *, where: str) -> str:
 
 
 def _content(cells: Sequence) -> list[tuple]:
-    return [(c.cell_type, c.source, sorted(c.metadata.get("tags", []))) for c in cells]
+    return [(c.cell_type, c.source, sorted(c.metadata.get("tags", [])), c.metadata.get("jupyter"))
+            for c in cells]  # fmt: skip
 
 
 def _read(path: Path):

@@ -48,8 +48,9 @@ def agreement(fed) -> dict:
 
     For "public" images and for each client's own "private" ones: "diagonal", the mean entry of the
     diagonal of FCCL Eq. 1, and "size", the mean absolute entry off it, both means over clients;
-    "matrix", Eq. 1 of the first client [classes, classes]. Each client is compared with the mean
-    logits of the others, because Eq. 1's own mean contains the client: strangers start at 0.
+    "diagonals", the mean diagonal of each client; "matrix", Eq. 1 of the first client [classes,
+    classes]. Each client is compared with the mean
+    logits of the others, because Eq. 1's own mean contains the client: strangers start near 0.
     "fit": cross-entropy on the private images, in nats, mean over clients. "groups": how far the
     classes stand apart in the first client's features (`silhouettes`), on two domains.
     """
@@ -68,11 +69,12 @@ def agreement(fed) -> dict:
 
 
 def _summary(matrices: torch.Tensor) -> dict:
-    """Of [clients, classes, classes]: the two means, and the first client's matrix."""
+    """Of [clients, classes, classes]: the means, and the first client's matrix."""
     own = torch.eye(matrices.shape[-1], dtype=torch.bool)
     return {
         "diagonal": float(matrices[:, own].mean()),
         "size": float(matrices[:, ~own].abs().mean()),
+        "diagonals": matrices[:, own].mean(1).tolist(),
         "matrix": [[round(v, 4) for v in row] for row in matrices[0].tolist()],
     }
 
@@ -113,16 +115,30 @@ def gains(results: Sequence, baseline: Sequence, key: str) -> list[float]:
     return [100 * (r.headline[key] - without[r.seed]) for r in results if r.seed in without]
 
 
-def at_home(results: Sequence) -> list[float]:
-    """By how much the own domain climbs from the public half to the end of a round, in points.
+def at_home(results: Sequence, key: str = "intra") -> list[float]:
+    """By how much accuracy climbs from the public half to the end of a round, in points.
 
-    Mean over rounds and clients, one number per seed; the runs observed "after_collaborate".
+    key: "intra" (own domain) or "inter" (other domains). Mean over rounds and clients, one number
+    per seed; the runs observed "after_collaborate".
     """
-    found = []
-    for r in results:
-        after = [e for e in r.history["accuracy"] if e["round"]]
-        home = [np.mean(measures.intra(e["matrix"], _own(r))) for e in after]
-        found.append(100 * float(np.diff(np.array(home).reshape(-1, 2)).mean()))
+    by_round = [_by_round(r, key) for r in results]
+    return [float(np.mean([seen[-1] - seen[0] for r, seen in found.items() if r]))
+            for found in by_round]  # fmt: skip
+
+
+def on_photographs(results: Sequence, key: str = "intra") -> list[float]:
+    """How accuracy changes in the public half of a round, in points; the rest as in `at_home`."""
+    by_round = [_by_round(r, key) for r in results]
+    return [float(np.mean([seen[0] - found[r - 1][-1] for r, seen in found.items()
+                           if r - 1 in found]))
+            for found in by_round]  # fmt: skip
+
+
+def _by_round(result, key: str) -> dict[int, list[float]]:
+    """Round -> accuracy at its observed moments, in points, mean over clients; 0: the start."""
+    measure, found = getattr(measures, key), {}
+    for e in result.history["accuracy"]:
+        found.setdefault(e["round"], []).append(100 * np.mean(measure(e["matrix"], _own(result))))
     return found
 
 

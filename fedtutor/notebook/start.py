@@ -103,7 +103,7 @@ class Run:
             kept = None
             if seed != self.seeds[0] and looks.root_of(look) and not recipe.recompute:
                 kept = looks.kept(recipe, method, seed, look)
-            if kept and not (record and stale.is_stale(kept)):
+            if kept and not (record and _anew() and stale.is_stale(kept)):
                 read.append(kept)
                 self.results[*key, "looks", look] = kept.values
             else:
@@ -139,7 +139,8 @@ class Run:
         other settings, is computed now, or left out with `compute=False`. It is kept where the
         environment variable `FEDTUTOR_RECORD` is set, and where a notebook in the paper profile
         computes the paper's own setting. Then it is computed anew, too, where other code recorded
-        it; else that is read, with a warning. `data/results/` takes nothing of uncommitted code.
+        it (unless FEDTUTOR_RECORD is "missing"); else that is read, with a warning.
+        `data/results/` takes nothing of uncommitted code.
         """
         asked = recipes.load(
             recipe or self.recipe.name, profile=profile, scenario=scenario, overrides=changes
@@ -158,7 +159,7 @@ class Run:
             if not found and (not compute or seed in left_out):
                 continue
             if key not in self.results:
-                anew = self.recipe.recompute or (asked_to and found and stale.is_stale(found))
+                anew = self.recipe.recompute or (_anew() and found and stale.is_stale(found))
                 if not found or anew:
                     if keeps and not asked_to and (files := commits.uncommitted(kept.RESULTS)):
                         keeps = False  # who did not ask for it is not stopped by it
@@ -255,6 +256,11 @@ def start(names: dict, *, recipe: str) -> Run:
     print(f"profile: {loaded.profile} · methods: {', '.join(run.methods)} · seeds: {run.seeds}")
     print(textwrap.fill(run.scenario.describe(), 100, subsequent_indent="  "))
     return run
+
+
+def _anew() -> bool:
+    """Whether what other code recorded is recorded anew."""
+    return os.environ.get("FEDTUTOR_RECORD", "") not in ("", "missing")
 
 
 def progress(title: str):

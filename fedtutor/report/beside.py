@@ -16,6 +16,7 @@ from .tables import MEASURED, NO_RUN, OPEN, PAPER, PLACE, REDUCED, STAND_IN, Rep
 COLUMNS = ["row", "column", "printed", "measured", "seeds", "setting", "verdict", "differs in",
            "open because", "run"]  # fmt: skip
 FOLDED = [name for name in COLUMNS if name not in ("differs in", "run")]
+KEPT = ("row", "column", "printed")  # in the fold; others only where they say something
 ABOUT = {PAPER: "the paper's", STAND_IN: "the paper's, on other data",
          REDUCED: "smaller than the paper's", OPEN: ""}  # fmt: skip
 MOST_ROWS, MOST_GROUPS = 8, 2
@@ -58,10 +59,13 @@ class Beside(pd.DataFrame):
         said = "".join(f"<p>Differs from the paper in ({escape(run)}): {escape(what)}.</p>"
                        for run, what in differ.items())  # fmt: skip
         marks = {tuple(place) for place in self.attrs["brief"]["marks"]}
+        shown = [name for name in FOLDED if name in KEPT or lines[name].astype(bool).any()]
+        bold = {(i, j) for i, j in bold if j < len(shown)}
+        about = ", seeds, settings" if "measured" in shown else "; none was measured with its data"
         return (
             f"{_html(self.brief(), marks, self.attrs['caption'])}\n"
-            f"<details><summary>All {len(lines)} lines: every printed number, seeds, settings"
-            f"</summary>\n{_html(lines[FOLDED], bold)}\n{said}</details>"
+            f"<details><summary>All {len(lines)} lines: every printed number{about}"
+            f"</summary>\n{_html(lines[shown], bold)}\n{said}</details>"
         )
 
 
@@ -122,7 +126,8 @@ def lines_of(made: Report, paper: str, table: str) -> Beside:
             "row": line.row, "column": line.column, "printed": line.paper,
             "measured": line.measured, "seeds": line.seeds, "setting": ABOUT[line.setting],
             "verdict": line.verdict if decides else "", "differs in": differ.get(line.run, ""),
-            "open because": "" if decides else why.get(cell, NO_RUN), "run": line.run,
+            "open because": "" if decides else _open(why.get(cell, NO_RUN), cell in measured),
+            "run": line.run,
         })  # fmt: skip
     return Beside(said, columns=COLUMNS)
 
@@ -130,13 +135,19 @@ def lines_of(made: Report, paper: str, table: str) -> Beside:
 def sides(rows: Mapping[str, Sequence[results.Result]]) -> pd.DataFrame:
     """Accuracy of results on the own and on other domains, a row per entry: mean ± sd, in percent.
 
-    rows: label -> one result per seed; the accuracy is that of the last round.
+    rows: label -> one result per seed; the accuracy is that of the last round. A deviation below
+    0.05 has two digits.
     """
     return pd.DataFrame(
-        {words: [spread([accuracy(r, elsewhere=where) for r in found], 1)
+        {words: [_seen([accuracy(r, elsewhere=where) for r in found])
                  for found in rows.values()] for words, where in SIDES.items()},
         index=list(rows),
     )  # fmt: skip
+
+
+def _seen(values: Sequence[float]) -> str:
+    text = spread(values, 1)
+    return spread(values, 2) if text.endswith("± 0.0") else text
 
 
 # ------------------------------------------------------------------------------ the summary
@@ -238,6 +249,15 @@ def _html(frame: pd.DataFrame, marks: set = frozenset(), caption: str = "") -> s
     return "\n".join([*lines, "</tbody>\n</table>"])
 
 
+def _open(reason: str, measured: bool) -> str:
+    """Why the paper's own setting is open; beside a number, where that number comes from."""
+    return (
+        f"the paper's setting: {reason}; this number was recorded elsewhere"
+        if (measured and reason != NO_RUN)
+        else reason
+    )
+
+
 def _why(line, runs: Sequence[manifest.Run]) -> str:
     """Why a number was not measured."""
     planned = [run for run in runs if (run.table, run.row) == (line.run, line.row)]
@@ -246,6 +266,6 @@ def _why(line, runs: Sequence[manifest.Run]) -> str:
     with sources.offline():
         missing = manifest.absent(planned[0])
     if missing:
-        return f"data absent: {missing}"
+        return f"not on this machine: {missing.removesuffix(' is not here').rstrip(',')}"
     minutes = sum(run.minutes for run in planned)
     return f"not run yet: about {minutes:.0f} minutes of a GPU for {len(planned)} runs"

@@ -23,8 +23,8 @@ def register(jobs) -> None:
         job.set_defaults(do=do)
     pages.add_argument("--profile", default="quick", help="quick (default) or paper")
     pages.add_argument("--output", type=Path, default=ROOT / "build", help="where pages go")
-    fresh.add_argument("--record", action="store_true",
-                       help="keep what is missing or stale in data/results")  # fmt: skip
+    fresh.add_argument("--record", nargs="?", const="all", default="", choices=("all", "missing"),
+                       help="keep all that is missing or stale, or the missing")  # fmt: skip
 
 
 def execute_all(options) -> int:
@@ -89,7 +89,9 @@ def refresh_all(options) -> int:
 
     if options.record:
         require_committed(ROOT / "data" / "results")
-        os.environ["FEDTUTOR_RECORD"] = "1"  # read by `Run.recorded` in the notebook's kernel
+        os.environ["FEDTUTOR_RECORD"] = (
+            options.record
+        )  # read by `Run.recorded` in the notebook's kernel
     for path in numbered(options.folder, options.only):
         notebook = nbformat.read(path, as_version=4)
         resources = {"metadata": {"path": str(path.parent)}}
@@ -104,7 +106,7 @@ def refresh_all(options) -> int:
         }
         for number, cell in enumerate(notebook.cells):
             cell["id"] = f"cell-{number:02d}"
-            cell.metadata = lasting(cell.metadata)
+            cell.metadata = kept_metadata(cell)
         write_atomically(path, lambda name, nb=notebook: nbformat.write(nb, name))
         print(f"{path.stem}: {spent['wall']:.0f} s, {spent['cpu']:.0f} of a processor", flush=True)
         if path.parent == ROOT / "notebooks":
@@ -113,11 +115,12 @@ def refresh_all(options) -> int:
     return 0
 
 
-def lasting(metadata: dict) -> dict:
-    """What a cell keeps when it is executed: its tags, and whether its input is collapsed."""
-    kept = {"tags": metadata["tags"]} if metadata.get("tags") else {}
-    hidden = metadata.get("jupyter", {}).get("source_hidden")
-    return {**kept, **({"jupyter": {"source_hidden": True}} if hidden else {})}
+def kept_metadata(cell) -> dict:
+    """Of a cell's metadata, what is the author's: its tags, and whether its input is collapsed."""
+    kept = {"tags": cell.metadata.get("tags", [])}
+    hidden = cell.metadata.get("jupyter", {}).get("source_hidden")
+    kept["jupyter"] = {"source_hidden": True} if hidden else {}
+    return {key: value for key, value in kept.items() if value}
 
 
 def timed(client) -> dict:

@@ -12,8 +12,17 @@ from support.federations import InThisProcess, tiny_scenario
 from fedtutor import attacks, scenarios
 from fedtutor.__main__ import main
 from fedtutor.channel import Message
+from fedtutor.engine.files import save_json
 from fedtutor.errors import DataError, SettingError, StorageError
-from fedtutor.experiments import attack_list, attack_messages, attack_studies, jobs
+from fedtutor.experiments import (
+    attack_list,
+    attack_messages,
+    attack_studies,
+    code_hash,
+    everything,
+    jobs,
+    stale,
+)
 
 LISTS = attack_list.STUDIES | {row["name"]: (row["function"], row["options"])
                           for row in attack_list.waiting()}  # fmt: skip
@@ -100,6 +109,54 @@ def test_numbers_that_are_none_are_one_clear_error(toy, tmp_path, monkeypatch):
     with pytest.raises(StorageError, match=r"toy\.json is no JSON"):
         attack_list.study("toy", keep=True)
     assert not (tmp_path / "toy.json").exists()
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_study_follows_the_code_that_it_uses(name, monkeypatch):
+    function, options = LISTS[name]
+    now = attack_list.code_now(function, options)
+    assert now["hash"] and {"rounds", "federation", "models.layers"} <= now["files"].keys()
+    assert {"methods.fedavg", "methods.repshare"} & now["files"].keys()
+    assert ("values of its recipe" in now["files"]) == (function in attack_list.BY_RECIPE)
+    module = function.__module__.partition(".")[2]
+    sources = dict(code_hash.OURS.sources)
+    text = f"def {function.__name__}(*, "
+    assert text in sources[module]
+    sources[module] = sources[module].replace(text, f"{text}more=1, ")
+    monkeypatch.setattr(code_hash, "OURS", code_hash.Code(sources))
+    assert code_hash.changed(now, attack_list.code_now(function, options)) == [module]
+
+
+def test_a_recipe_s_values_are_code_of_its_studies(monkeypatch):
+    asked = attack_list.STUDIES["papers"]
+    before = attack_list.code_now(*asked)
+    other = attack_list.recipes.load("attacks", profile="quick", overrides={"lr": 0.123})
+    monkeypatch.setattr(attack_list.recipes, "load", lambda *names, **options: other)
+    assert code_hash.changed(before, attack_list.code_now(*asked)) == ["values of its recipe"]
+
+
+def test_what_is_recorded_knows_its_code(toy, tmp_path, monkeypatch):
+    monkeypatch.setattr(attack_list, "STUDIES", {
+        "toy": attack_list.STUDIES["toy"], "memory": LISTS["memory"],
+    })  # fmt: skip
+    code = attack_list.code_now(*LISTS["memory"])
+    whole = {"environment": {"code": code, "git": {"commit": "ab" * 20, "dirty": True}}}
+    save_json(tmp_path / "memory.json", whole)
+    save_json(tmp_path / "toy-1.json", {"environment": {}})
+    save_json(tmp_path / "nobody.json", {"environment": {"code": code}})
+    (tmp_path / "toy-2.json").write_text("[")
+    attack_list.study("toy", keep=True)
+    rows = {row["result"]: row for row in attack_list.states()}
+    assert (rows["memory"]["state"], rows["memory"]["dirty"]) == ("current", True)
+    assert rows["toy"]["state"] == "unknown" and "not in the package" in rows["toy"]["changed"]
+    assert rows["toy-1"]["changed"] == stale.BEFORE
+    assert rows["toy-2"]["changed"] == "it cannot be read"
+    assert rows["nobody"]["state"] == "unknown" and "no study" in rows["nobody"]["changed"]
+    whole["environment"]["code"] |= {"hash": "another"}
+    save_json(tmp_path / "memory.json", whole)
+    rows = {row["result"]: row for row in attack_list.states()}
+    assert rows["memory"]["state"] == "stale"
+    assert "attacks" in everything.in_words() and "memory: stale" in everything.in_words()
 
 
 def test_what_was_found_stands_below_its_original():

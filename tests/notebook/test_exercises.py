@@ -94,6 +94,16 @@ def test_a_stub_keeps_questions_and_checks_and_loses_the_solution():
     assert [cell.metadata.tags for cell in cells] == [["exercise"]] * 3 + [["check"]]
 
 
+def test_a_collapsed_check_is_collapsed_for_the_students_too():
+    solved = solutions()
+    solved.cells[5].metadata["jupyter"] = {"source_hidden": True}
+    cells = exercises.stubs(solved)
+    assert [cell.metadata.get("jupyter") for cell in cells] == [None] * 3 + [
+        {"source_hidden": True}
+    ]
+    assert exercises.insert(students(*exercises.stubs(solutions()), md("## Summary")), cells)
+
+
 def test_an_untouched_stub_runs_and_a_solution_is_right():
     code = [cell for cell in exercises.stubs(solutions()) if cell.cell_type == "code"]
     assert printed(*code) == ["not answered yet", "not answered yet"]

@@ -54,6 +54,7 @@ def test_agreement_compares_each_client_with_the_others():
     alike = seen.agreement(federation([Linear(same), Linear(same)], private=PRIVATE, public=PUBLIC))
     assert alike["public"]["diagonal"] == pytest.approx(1)
     assert alike["private"]["diagonal"] == pytest.approx(1)
+    assert alike["public"]["diagonals"] == pytest.approx([1, 1])
     other = seen.agreement(
         federation([Linear(same), Linear(turned)], private=PRIVATE, public=PUBLIC)
     )
@@ -74,6 +75,17 @@ def test_at_home_is_the_climb_after_the_public_half():
                moment(1, "end", 0.6, 0), moment(2, "after_collaborate", 0.4, 0),
                moment(2, "end", 0.7, 0)]  # fmt: skip
     assert seen.at_home([result(0, accuracy=moments)]) == pytest.approx([20])
+
+
+def test_on_photographs_is_the_change_since_the_end_of_the_round_before():
+    moments = [moment(0, "end", 0.9, 0.1), moment(1, "after_collaborate", 0.5, 0.2),
+               moment(1, "local_epoch", 0.6, 0.3), moment(1, "after_local", 0.7, 0.4),
+               moment(2, "after_collaborate", 0.5, 0.6),
+               moment(2, "after_local", 0.8, 0.8)]  # fmt: skip
+    runs = [result(0, accuracy=moments)]
+    assert seen.on_photographs(runs) == pytest.approx([-30])
+    assert seen.on_photographs(runs, "inter") == pytest.approx([15])
+    assert seen.at_home(runs, "inter") == pytest.approx([20])
 
 
 def test_through_rounds_begins_where_a_round_ended():

@@ -7,6 +7,7 @@ code computes is nbval's part.
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from copy import deepcopy
 from itertools import pairwise
@@ -15,12 +16,26 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from support import second_edition as second
+from support.notebooks import (
+    code_cells,
+    headings,
+    numbered,
+    outputs,
+    section_names,
+    tags,
+    texts,
+)
 
 from fedtutor.engine.files import ROOT
 from fedtutor.notebook.exercises import parts
 from fedtutor.notebook.start import NAMES
 
 FOLDERS = (ROOT / "notebooks", ROOT / "notebooks" / "template")
+SECOND_EDITION = {
+    "00_template", "00_start_here", "01_fccl", "01b_fccl_tables", "02_fccl_plus",
+    "03_fedcsd_logit_shift",
+}  # fmt: skip
 NOTEBOOKS = [path for folder in FOLDERS for path in sorted(folder.glob("[0-9][0-9]*.ipynb"))]
 SOLUTIONS = sorted((ROOT / "notebooks" / "solutions").glob("[0-9][0-9]*.ipynb"))
 TAGS = {"parameters", "check", "figure", "claims", "exercise", "solution", "nbval-ignore-output",
@@ -41,6 +56,7 @@ FORBIDDEN = {
 PATH = re.compile(
     r"(?<![\w./~-])/(?:home|Users|root|tmp|mnt|opt|srv|var|usr|private)/\w|\b[A-Z]:\\\w"
 )
+COLLAPSED = {"source_hidden": True}
 LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)")
 
 
@@ -59,7 +75,7 @@ def anatomy(notebook, stem: str) -> Iterator[str]:
     for (above, _), (level, text) in pairwise(found):
         if level > above + 1:
             yield f"heading {text!r} skips a level"
-    words = [text for text in section_names(notebook) if text in SECTIONS]
+    words = [text for text in section_names(notebook, SECTIONS) if text in SECTIONS]
     yield from (f"section {name!r} is missing" for name in SECTIONS if name not in words)
     order = list(dict.fromkeys(words))
     if order != sorted(order, key=SECTIONS.index):
@@ -112,9 +128,14 @@ def figures(notebook, stem: str) -> Iterator[str]:
 
 
 def numbers(notebook, stem: str) -> Iterator[str]:
-    """No measured number is typed into Markdown; tables, code and math may hold some."""
+    """No measured number is typed into Markdown; tables, code and math may hold some.
+
+    In the second edition, "The paper's promise" may quote a printed number with its table.
+    """
     for place, cell in numbered(notebook, "markdown"):
-        text = re.sub(r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$", "", cell.source, flags=re.S)
+        new = stem in SECOND_EDITION
+        source = second.numbers_apart_from_the_promise(cell.source) if new else cell.source
+        text = re.sub(r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$", "", source, flags=re.S)
         for line in text.splitlines():
             if not line.lstrip().startswith("|") and (match := MEASURED.search(line)):
                 yield f"{place}: {match[0]!r} looks like a measured number; let a cell print it"
@@ -150,8 +171,10 @@ def clean(notebook, stem: str) -> Iterator[str]:
     if set(notebook.metadata.get("language_info", {})) - {"name"}:
         yield "language_info names a version"
     for place, cell in numbered(notebook):
-        if extra := set(cell.metadata) - {"tags"}:
+        if extra := set(cell.metadata) - {"tags", "jupyter"}:
             yield f"{place}: metadata {', '.join(sorted(extra))}"
+        if cell.metadata.get("jupyter", COLLAPSED) != COLLAPSED:
+            yield f"{place}: metadata jupyter: {dict(cell.metadata['jupyter'])}"
 
 
 def executed(notebook, stem: str) -> Iterator[str]:
@@ -195,81 +218,50 @@ def links(notebook, stem: str, folder: Path = ROOT / "notebooks") -> Iterator[st
 
 
 EVERYWHERE = (tagged, clean, executed, portable)
-RULES = (anatomy, parameters, size, figures, numbers, ignored, links, *EVERYWHERE)
-
-
-# ---------------------------------------------------------------------------- reading notebooks
-
-
-def tags(cell) -> set[str]:
-    return set(cell.metadata.get("tags", []))
-
-
-def code_cells(notebook) -> list:
-    return [cell for cell in notebook.cells if cell.cell_type == "code"]
-
-
-def numbered(notebook, kind: str = "") -> Iterator[tuple[str, dict]]:
-    for number, cell in enumerate(notebook.cells):
-        if cell.cell_type == kind or not kind:
-            yield f"cell {number}", cell
-
-
-def outputs(notebook) -> Iterator[tuple[str, dict]]:
-    for place, cell in numbered(notebook, "code"):
-        for output in cell.outputs:
-            yield place, output
-
-
-def texts(notebook) -> Iterator[tuple[str, str]]:
-    """Sources and outputs as text."""
-    for place, cell in numbered(notebook):
-        yield place, cell.source
-    for place, output in outputs(notebook):
-        parts = [v for k, v in output.get("data", {}).items() if k.startswith("text/")]
-        yield place, "\n".join([output.get("text", ""), *parts])
-
-
-def lines_of(cell) -> Iterator[str]:
-    """The lines of a Markdown cell that are not code."""
-    fenced = False
-    for line in cell.source.splitlines():
-        fenced ^= line.lstrip().startswith("```")
-        if not fenced:
-            yield line
-
-
-def headings(notebook) -> Iterator[tuple[int, str]]:
-    for _, cell in numbered(notebook, "markdown"):
-        for line in lines_of(cell):
-            if match := re.match(r"(#{1,6}) +(.*)", line):
-                yield len(match[1]), match[2].strip()
-
-
-def section_names(notebook) -> Iterator[str]:
-    """Headings without their numbers, and the bold words that open a paragraph or a list."""
-    for _, cell in numbered(notebook, "markdown"):
-        for line in lines_of(cell):
-            if match := re.match(r"#+ +(?:\d+\. +)?(.*)|\*\*(.+?)\*\*", line):
-                name = (match[1] or match[2] or "").strip(" :")
-                yield next((s for s in SECTIONS if name.startswith(s)), name)
+SHARED = (parameters, figures, numbers, ignored, links, *EVERYWHERE)
+RULES = (anatomy, size, *SHARED)
+RULES_OF = {path: (*second.RULES, *SHARED) if path.stem in SECOND_EDITION else RULES
+            for path in NOTEBOOKS}  # fmt: skip
 
 
 # ------------------------------------------------------------------------ the suite's notebooks
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_notebook(path, rule):
+def named(path_and_rule) -> str:
+    path, rule = path_and_rule
+    return f"{rule.__name__}-{path.stem}"
+
+
+@pytest.mark.parametrize("what", [(p, r) for p in NOTEBOOKS for r in RULES_OF[p]], ids=named)
+def test_notebook(what):
+    path, rule = what
     found = list(rule(nbformat.read(path, as_version=4), path.stem))
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
-@pytest.mark.parametrize("rule", [parameters, numbers, *EVERYWHERE], ids=lambda r: r.__name__)
-def test_solutions(path, rule):
+OF_SOLUTIONS = {path: [parameters, numbers, *EVERYWHERE, *[second.code] *
+                       (path.stem in SECOND_EDITION)] for path in SOLUTIONS}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", [(p, r) for p in SOLUTIONS for r in OF_SOLUTIONS[p]], ids=named)
+def test_solutions(what):
+    path, rule = what
     found = list(rule(nbformat.read(path, as_version=4), path.stem))
     assert not found, "\n".join(found)
+
+
+def test_no_helper_is_defined_in_two_notebooks():
+    new = {path.stem: nbformat.read(path, as_version=4) for path in NOTEBOOKS
+           if path.stem in SECOND_EDITION}  # fmt: skip
+    assert new.keys() == SECOND_EDITION, "a name that is no notebook"
+    assert not list(second.defined_twice(new))
+
+
+def test_the_formatter_knows_the_notebooks_of_the_first_edition():
+    rules = tomllib.loads((ROOT / "notebooks" / "ruff.toml").read_text(encoding="utf-8"))
+    first = {path.name for path in NOTEBOOKS if path.stem not in SECOND_EDITION}
+    assert set(rules["format"].get("exclude", [])) == first
+    assert rules["line-length"] == second.MOST_COLUMNS
 
 
 # ------------------------------------------------------------------------- these rules can fail
@@ -419,3 +411,204 @@ def test_plain_numbers_and_links_are_no_fault(text):
 def test_exercises_do_not_count_as_cells():
     more = [new_markdown_cell("### Exercise")] * 40
     assert said(size, lambda n, c: c.__setitem__(slice(9, 9), more)) == []
+
+
+# ------------------------------------------------------------------ those of the second edition
+
+
+COLLAPSED_CELL = {"jupyter": dict(COLLAPSED)}
+SECOND_START = """**In one minute**
+
+**The problem.** Owners disagree.
+
+**The idea.** Share one part.
+
+**A round.** The part travels.
+
+**The paper's promise.** FedX reaches about 74 % (Table 2)."""
+GOALS = "**You will be able to**\n\n**What you need**: time\n\n| a | b |\n|---|---|\n| 1 | 2 |"
+
+
+def printed(text: str, kind: str = "text/markdown"):
+    return [new_output("display_data", data={kind: text, "text/plain": text})]
+
+
+def folded_code(source: str, *names: str, outputs=()):
+    about = {**deepcopy(COLLAPSED_CELL), **({"tags": list(names)} if names else {})}
+    return new_code_cell(source, metadata=about, outputs=list(outputs))
+
+
+def good_lesson():
+    """A small lesson of the second edition with nothing wrong."""
+    found = '<div class="printed">\n\n**What we found.** It helps.\n\n</div>'
+    cells = [
+        new_markdown_cell(f"# 03 · FedX: share what is common\n\n{SECOND_START}"),
+        new_code_cell(SIX, metadata={"tags": ["parameters"]}),
+        folded_code("from fedtutor.notebook import start\n\nrun = start(globals(), recipe='x')"),
+        folded_code("tell('It helps.')", outputs=printed(found)),
+        new_code_cell("run.diagram('fedx')"),
+        new_code_cell("algorithm('fedx')"),
+        new_markdown_cell(GOALS),
+        new_markdown_cell("## 1. Idea"),
+        new_code_cell("def shared(a, b):\n    return (a + b) / 2\n\n\nshared(1, 2)"),
+        folded_code("check('Eq. 1', shared(1, 2), 1.5)", "check"),
+        new_markdown_cell("## 2. A whole round from scratch"),
+        new_code_cell("x = 1\n" * 24),
+        new_markdown_cell("**Recap.** Two lines.\n\n## 3. The experiment"),
+        new_code_cell("table", outputs=printed(html_table(8, 5), "text/html")),
+        new_markdown_cell("## 4. Critical reading: why\n\n## 5. What the paper reports, what we "
+                          "measured"),
+        folded_code("verdict_box()"),
+        folded_code("claims.cards()", "claims"),
+        new_markdown_cell("**Differs from the paper in** data.\n\n## Exercises"),
+        new_code_cell("import torch\n\n\ndef shared(a, b):\n    ...",
+                      metadata={"tags": ["exercise"]}),
+        new_markdown_cell("## Summary\n\n## Further reading"),
+    ]  # fmt: skip
+    notebook = new_notebook(cells=cells, metadata=good().metadata)
+    for count, cell in enumerate(code_cells(notebook), start=1):
+        cell.execution_count = count
+    return notebook
+
+
+def html_table(rows: int, columns: int, *, inside: str = "", names=None) -> str:
+    names = names or [f"c{i}" for i in range(columns)]
+    heads = "".join(f"<th>{name}</th>" for name in ["", *names])
+    row = f"<tr><th>r</th>{'<td>1</td>' * columns}</tr>"
+    table = f"<table{inside}><thead><tr>{heads}</tr></thead><tbody>{row * rows}</tbody></table>"
+    return table
+
+
+def md_table(rows: int, columns: int) -> str:
+    return "\n".join(["|".join(["", *"abcdefghij"[:columns], ""]), "|---" * columns + "|",
+                      *["| 1 " * columns + "|"] * rows])  # fmt: skip
+
+
+def of_lesson(rule, change, stem="03_fedx") -> list[str]:
+    notebook = good_lesson()
+    change(notebook, notebook.cells)
+    return list(rule(notebook, stem))
+
+
+def open_input(number):
+    return lambda notebook, cells: cells[number].metadata.pop("jupyter")
+
+
+def collapse(number):
+    return lambda notebook, cells: cells[number].metadata.update(deepcopy(COLLAPSED_CELL))
+
+
+def shows(number, text, kind="text/html"):
+    return lambda notebook, cells: cells[number].update(outputs=printed(text, kind))
+
+
+def more(*cells):
+    return lambda notebook, all_: all_.__setitem__(slice(9, 9), cells)
+
+
+def test_a_good_lesson_has_no_faults():
+    for rule in (*second.RULES, *SHARED):
+        if rule is not numbers:
+            assert list(rule(good_lesson(), "03_fedx")) == [], rule.__name__
+
+
+BROKEN_LESSON = [
+    (second.anatomy, replaced(0, "# 03 ·", "# 04 ·"), "not '# 03"),
+    (second.anatomy, replaced(7, "## 1", "# 1"), "2 headings of level 1"),
+    (second.anatomy, replaced(7, "## 1", "### 1"), "skips a level"),
+    (second.anatomy, replaced(0, "**In one minute**", "In short"), "'In one minute' is missing"),
+    (second.anatomy, replaced(12, "**Recap.**", "In short."), "'Recap' is missing"),
+    (second.anatomy, replaced(10, "A whole round", "Once more"), "'A whole round from scratch'"),
+    (second.anatomy, lambda n, c: c.insert(6, c.pop(12)), "sections stand in the order"),
+    (second.first_screen, replaced(0, "**The idea.**", "The idea."), "'**The idea.**' is missing"),
+    (second.first_screen, replaced(0, "The paper's", "A"), "'**The paper's promise.**' is missing"),
+    (second.first_screen, shows(3, "nothing"), "'What we found' is not printed"),
+    (second.first_screen, replaced(0, "Owners", "**What we found.** Owners"), "is not printed"),
+    (second.first_screen, replaced(0, "Owners", "many words " * 150), "300 are enough"),
+    (second.first_screen, set_source(4, "algorithm('fedx')"), "instead of diagram and algorithm"),
+    (second.first_screen, lambda n, c: c.insert(4, c.pop(6)), "instead of diagram and algorithm"),
+    (second.claims, set_source(15, "pass"), "instead of one verdict_box()"),
+    (second.claims, set_source(16, "claims.table()"), "instead of one verdict_box()"),
+    (second.claims, set_source(16, "claims.cards()\nclaims.verdicts()"), "a second list"),
+    (second.claims, lambda n, c: c.insert(15, c.pop(16)), "instead of one verdict_box()"),
+    (second.collapsed, set_source(8, "import torch"), "imports with an open input"),
+    (second.collapsed, set_source(8, "from torch import nn"), "imports with an open input"),
+    (second.collapsed, open_input(2), "the start cell with an open input"),
+    (second.collapsed, open_input(3), "a printed text with an open input"),
+    (second.collapsed, open_input(9), "a check with an open input"),
+    (second.collapsed, open_input(15), "a printed text with an open input"),
+    (second.collapsed, open_input(16), "claims with an open input"),
+    (second.collapsed, set_source(8, "question('x', {})"), "a printed text with an open input"),
+    (second.collapsed, collapse(1), "the parameters are collapsed"),
+    (second.collapsed, collapse(18), "an exercise is collapsed"),
+    (second.size, set_source(8, "x = 1\n" * 26), "26 visible lines"),
+    (second.size, more(*[new_markdown_cell("x") for _ in range(27)]), "41 visible cells"),
+    (second.code, set_source(8, f"x = '{'y' * 83}'"), "a line of 89 characters"),
+    (second.code, set_source(9, "x = 1  # fmt: skip"), "a remark to the formatter"),
+    (second.code, set_source(9, "# fmt: off\nx = 1"), "a remark to the formatter"),
+    (second.code, set_source(9, "mean = lambda x: x / 2"), "a lambda with a name"),
+    (second.code, set_source(9, "(mean := lambda x: x / 2)"), "a lambda with a name"),
+    (second.tables, shows(13, html_table(9, 5)), "9 rows and 5 columns"),
+    (second.tables, shows(13, html_table(8, 6)), "8 rows and 6 columns"),
+    (second.tables, shows(13, html_table(1, 2, names=["a", "a"])), "the column 'a' twice"),
+    (second.tables, set_source(7, md_table(9, 2)), "9 rows"),
+    (second.tables, set_source(7, md_table(2, 7)), "6 columns"),
+    (second.tables, shows(3, md_table(9, 2), "text/markdown"), "9 rows"),
+    (clean, lambda n, c: c[8].metadata.update(jupyter={"a": True}), "metadata jupyter"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rule, change, words", BROKEN_LESSON)
+def test_a_broken_lesson_is_noticed(rule, change, words):
+    found = of_lesson(rule, change)
+    assert len(found) == 1 and words in found[0], found
+
+
+GOOD_LESSON = [
+    (second.size, more(*[folded_code("x = 1\n" * 90)] * 40)),
+    (second.collapsed, more(new_code_cell("folded(table, 'All')"))),
+    (second.collapsed, more(new_code_cell("fed.method.start(fed)"))),
+    (second.code, set_source(8, "sorted(rows, key=lambda row: row[0])")),
+    (second.code, set_source(8, f"x = '{'y' * 82}'")),
+    (second.tables, shows(13, f"<details>{html_table(90, 9)}</details>")),
+    (second.tables, shows(13, html_table(12, 2, inside=' class="algorithm"'))),
+    (second.tables, set_source(7, f"<details>\n\n{md_table(90, 9)}\n\n</details>")),
+    (second.tables, set_source(7, md_table(8, 6))),
+    (second.tables, set_source(7, md_table(8, 6).replace("| 1 ", r"| \|x\| "))),
+    (second.anatomy, replaced(0, "**In one minute**", "> **In one minute**")),
+]
+
+
+@pytest.mark.parametrize("rule, change", GOOD_LESSON)
+def test_what_a_lesson_may_have_is_no_fault(rule, change):
+    assert of_lesson(rule, change) == []
+
+
+def test_a_laboratory_needs_less_and_says_that_it_is_optional():
+    def change(notebook, cells):
+        replaced(0, "# 03 ·", "# 03b ·")(notebook, cells)
+        replaced(12, "**Recap.**", "So far.")(notebook, cells)
+        replaced(0, "**The idea.**", "The idea.")(notebook, cells)
+        set_source(5, "pass")(notebook, cells)
+
+    assert len(of_lesson(second.anatomy, change, "03b_fedx")) == 1
+    assert "optional" in of_lesson(second.anatomy, change, "03b_fedx")[0]
+    assert of_lesson(second.first_screen, change, "03b_fedx") == []
+
+
+def test_a_helper_in_two_notebooks_is_noticed_and_an_answer_is_none():
+    one, two = good_lesson(), good_lesson()
+    assert list(second.defined_twice({"03_fedx": one, "04_fedy": two})) == [
+        "shared is defined in 03_fedx and 04_fedy"
+    ]
+    two.cells[8].source = "def other(): ..."
+    assert not list(second.defined_twice({"03_fedx": one, "04_fedy": two}))
+
+
+def test_the_promise_may_quote_a_printed_number_with_its_table(monkeypatch):
+    monkeypatch.setitem(numbers.__globals__, "SECOND_EDITION", {"03_fedx"})
+    assert list(numbers(good_lesson(), "03_fedx")) == []
+    assert len(list(numbers(good_lesson(), "03b_other"))) == 1
+    lesson = good_lesson()
+    lesson.cells[0].source = lesson.cells[0].source.replace("(Table 2)", "")
+    assert len(list(numbers(lesson, "03_fedx"))) == 1

@@ -126,6 +126,24 @@ def test_given_results_stand_in_for_absent_data():
     assert told._repr_html_().split("<details>")[0].count("font-weight: bold") == 2
     assert "stand-in data" in repr(told)
     assert (told["measured"] == "").all()  # the lines remain what the paper's data gave
+    fold = told._repr_html_().split("<details>")[1]
+    assert "none was measured" in fold and ">measured</th>" not in fold  # no empty columns
+    assert ">open because</th>" in fold and ">printed</th>" in fold
+
+
+def test_a_smaller_run_was_recorded_elsewhere():
+    told = report.beside("FCCL", "1")
+    smaller = told[(told["measured"] != "") & told["open because"].str.contains("this machine")]
+    assert smaller["open because"].str.endswith("this number was recorded elsewhere").all()
+    absent = told[told["measured"] == ""]["open because"]
+    assert not absent.str.contains("recorded elsewhere").any()
+
+
+def test_a_small_deviation_is_seen():
+    found = experiments.results.load_all().values()
+    one = next(r for r in found if isinstance(r, results.Result) and r.headline["inter"])
+    row = report.sides({"twice the same": [one, one]}).loc["twice the same"]
+    assert all(text.endswith("± 0.00") for text in row)
 
 
 def test_sides_are_own_and_other_domains():

@@ -96,6 +96,10 @@ def test_a_blocked_output_folder_is_one_error(tmp_path, capsys):
 def test_refresh_leaves_nothing_of_this_machine(tmp_path, monkeypatch):
     monkeypatch.setenv("TQDM_DISABLE", "1")
     write(tmp_path / "in", "01_one.ipynb", "print(profile)")
+    path = tmp_path / "in" / "01_one.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells[-1].metadata = {"jupyter": {"source_hidden": True, "outputs_hidden": False}}
+    nbformat.write(notebook, path)
     texts = []
     for _ in range(2):
         assert main(["refresh", "--folder", str(tmp_path / "in")]) == 0
@@ -105,6 +109,7 @@ def test_refresh_leaves_nothing_of_this_machine(tmp_path, monkeypatch):
     assert set(notebook.metadata) == {"kernelspec", "language_info"}
     assert [cell.id for cell in notebook.cells] == ["cell-00", "cell-01", "cell-02"]
     assert all("execution" not in cell.metadata for cell in notebook.cells)
+    assert notebook.cells[-1].metadata == {"jupyter": {"source_hidden": True}}  # still collapsed
 
 
 def test_an_unknown_job_shows_the_usage():

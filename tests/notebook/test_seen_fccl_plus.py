@@ -1,0 +1,94 @@
+"""What notebook 02 reads out of a federation and out of results."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from support.federations import federation
+
+from fedtutor import losses
+from fedtutor.notebook import seen_fccl_plus as inside
+
+
+def result(seed, intra=0.5, inter=0.5, accuracy=()):
+    """As much of a `Result` as these functions read: two clients on two domains."""
+    history = {"tests": ["a", "b"], "domains": ["a", "b"], "accuracy": list(accuracy)}
+    return SimpleNamespace(seed=seed, headline={"intra": intra, "inter": inter}, history=history)
+
+
+def moment(round_, name, own, other):
+    return {"round": round_, "moment": name, "matrix": [[own, other], [other, own]]}
+
+
+def test_a_lead_counts_shared_seeds_and_the_best_rival_of_each():
+    runs = {
+        "fccl+": [result(0, inter=0.5), result(1, inter=0.7), result(2, inter=0.9)],
+        "fccl": [result(0, inter=0.4), result(1, inter=0.8)],
+        "solo": [result(1, inter=0.1), result(0, inter=0.6)],
+    }
+    assert inside.lead(runs, "inter", ["fccl", "solo"]) == pytest.approx([-10, -10])
+
+
+def test_a_gap_is_that_of_each_client():
+    runs = {
+        "fccl+": [result(0, accuracy=[moment(1, "end", 0, 0.5)])],
+        "fccl": [result(0, accuracy=[moment(1, "end", 1, 0.3)])],
+    }
+    assert inside.gap_by_client(runs, ["fccl"]) == pytest.approx(np.array([[20, 20]]))
+
+
+def test_halves_repeat_the_last_round_for_who_trains_alone():
+    talks = [
+        moment(0, "end", 0.1, 0), moment(1, "after_collaborate", 0.2, 0), moment(1, "end", 0.3, 0)
+    ]  # fmt: skip
+    alone = [moment(0, "end", 0.1, 0), moment(1, "end", 0.4, 0)]
+    assert inside.halves([result(0, accuracy=talks)]) == pytest.approx(np.array([[20, 30]]))
+    assert inside.halves([result(0, accuracy=alone)]) == pytest.approx(np.array([[10, 40]]))
+
+
+def test_highest_and_calmest_is_the_worse_of_both():
+    calm, wild = np.array([[0, 5, 0, 5, 0, 5.0]]), np.array([[0, 1, 0, 9, 0, 4.0]])
+    home = {"fccl+": calm, "fedmd": wild, "fccl": wild}
+    assert inside.highest_and_calmest(home) == pytest.approx([1.0])  # top 1, calmer 6.5
+    assert inside.highest_and_calmest({**home, "fccl": calm}) == pytest.approx([0.0])
+    restless = {"fccl+": wild + 2, "fedmd": calm, "fccl": calm}
+    assert inside.highest_and_calmest(restless) == pytest.approx([-6.5])
+
+
+def test_a_teacher_that_is_surer_of_the_label_helps_it():
+    student, y = torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 0])
+    teacher = torch.tensor([[3.0, 0.0], [0.0, 0.0]])
+    pull = inside.pull(student, y, teacher, tau=2.0)
+    assert pull[0] < 0 < pull[1]
+    found = {"begins": (student, y, teacher)}
+    assert inside.fights(found, tau=2.0) == {"begins": 0.5}
+
+
+@pytest.fixture
+def fed():
+    fed = federation("fccl+")
+    fed.begin()
+    return fed
+
+
+def test_a_look_at_the_first_round_leaves_the_federation_as_it_was(fed):
+    before = [w.clone() for w in fed.clients[0].model.state_dict().values()]
+    found = inside.first_round(fed)
+    after = fed.clients[0].model.state_dict().values()
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    assert fed.round_ == 0 and not fed.channel.table()
+    assert found.keys() == {"on itself", *inside.MOMENTS}
+    assert all(0 <= share <= 1 for share in found.values())
+    itself = [float(losses.instance_similarity(inside.features(c.model, inside.photographs(fed)))
+                    .softmax(1).diagonal().mean()) for c in fed.clients]  # fmt: skip
+    assert found["on itself"] == pytest.approx(np.mean(itself), rel=1e-4)
+    fed.begin_round(1)
+    assert inside.first_round(fed) == {}
+
+
+def test_sides_says_on_how_many_images_the_teacher_fights():
+    figure = inside.sides({"x": [-1.0, -0.5, 0.5, -0.1]}, title="Two words")
+    assert figure.axes[0].get_title(loc="left") == "x: fights on 25 %"
+    right = [bar for bar in figure.axes[0].patches if bar.get_x() >= 0]
+    assert sum(bar.get_height() for bar in right) == 1
