@@ -24,6 +24,7 @@ def main(path: str) -> None:
     server = FlareServer(**asked["job"], output=asked["output"], timeout=asked["timeout"])
     recipe = CollabRecipe("fedtutor", server=server, client=FlareClient(**asked["job"]),
                           min_clients=asked["clients"], sync_task_timeout=300)  # fmt: skip
+    recipe._job.set_app_packages(["fedtutor"])  # it is installed everywhere; no code travels
     play = {"simulated": _simulated, "provisioned": _provisioned, "deployed": _deployed}
     play[asked["way"]](recipe, asked["clients"], Path(path).parent, asked["kit"])
 
