@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import warnings
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -69,8 +68,8 @@ def federate(asked: Asked, *, way: str = "simulated", kit: Path | None = None,
     Returns {"history", "wire", "settings", "memory"}: what `rounds.run` returns; calls, bytes and
     seconds; the settings; the most megabytes that server and sites held. `way`: simulated,
     provisioned or deployed, which needs `kit`, the folder of an administrator's start-up kit. `say`
-    gets a line per round. `keep`: a new folder for the logs of server and sites. Raises what the
-    run raised in its processes; Ctrl-C ends them all.
+    gets a line per round, and for each client that is left out. `keep`: a new folder for the logs
+    of server and sites. Raises what the run raised in its processes; Ctrl-C ends them all.
     """
     if importlib.util.find_spec("nvflare") is None:
         raise SettingError(
@@ -167,7 +166,7 @@ def _measure(place: Path, memory: dict) -> None:
 
 @contextmanager
 def _followed(out: Path, say: Callable, also: Callable):
-    """`say` a line for each round that the server writes down, while it plays; call `also`."""
+    """`say` a line for each round, and each client left out, while it plays; call `also`."""
     ended, told = threading.Event(), []
 
     def look():
@@ -178,8 +177,8 @@ def _followed(out: Path, say: Callable, also: Callable):
             row = json.loads(line)
             for failed in row["failures"]:
                 if failed["round"] == row["round"]:
-                    warnings.warn(f"round {row['round']} goes on without {failed['client']}: "
-                                  f"{failed['error']}", RuntimeWarning, stacklevel=2)  # fmt: skip
+                    say(f"round {row['round']} goes on without {failed['client']}: "
+                        f"{failed['error']}")  # fmt: skip
             say(f"round {row['round']}: loss {row['loss']:.3f}, on the wire "
                 f"{(row['sent'] + row['received']) / 1e6:.2f} MB so far")  # fmt: skip
 

@@ -101,10 +101,10 @@ def test_a_killed_client_stops_the_run_which_goes_on_later_with_the_same_bits(
 def test_a_round_goes_on_without_a_killed_client(flare):
     run = asked("fccl", on_client_error="leave_out")
     run.timeout = 10
-    killed = killer(flare, "site-3", after=1)
-    with pytest.warns(RuntimeWarning, match="round 2 goes on without street: client street does"):
-        found = launch.federate(run, say=list)
+    killed, said = killer(flare, "site-3", after=1), []
+    found = launch.federate(run, say=said.append)
     killed.join()
+    assert any("round 2 goes on without street: client street does" in line for line in said)
     (failed,) = found["history"]["failures"]
     assert (failed["round"], failed["client"]) == (2, "street")
     last = found["history"]["accuracy"][-1]["matrix"]
@@ -164,6 +164,32 @@ def test_a_fault_at_a_client_reaches_the_server_in_words():
         wire("mnist", "unpacked", "none")
     with pytest.raises(TrainingError, match="AttributeError"):
         wire("mnist", "no_such_call")
+
+
+def test_a_client_whose_process_is_not_up_yet_is_asked_again(monkeypatch):
+    from nvflare.collab import CollabCallError
+
+    from fedtutor.processes import flare as module
+
+    class Late(Near):
+        asked = 0
+
+        def call(self, message):
+            self.asked += 1
+            if self.asked < 3:
+                raise CollabCallError("site-1", "call", TimeoutError("no cell"))
+            return self.made.call(message)
+
+        def __call__(self, timeout):
+            return self
+
+    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    late = Late(asked("fedavg").job())
+    wire = module.Wire({"mnist": late}, timeout=5)
+    assert wire("mnist", "ready", "", "")["id"] == "mnist" and late.asked == 3
+    late.asked = 0
+    with pytest.raises(TrainingError, match="client mnist does not answer .TimeoutError"):
+        wire("mnist", "row", False)  # one that was up is given up
 
 
 @pytest.mark.slow
