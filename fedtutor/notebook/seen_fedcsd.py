@@ -30,7 +30,13 @@ TRIED = {
     STRONG: ("logit-distillation", {"mu": 0.1}),
 }
 CE, WEAK, STRONGER = "labels alone", "FedCSD, μ = 0.001", "FedCSD, μ = 0.1"
-LOCAL = {CE: ("fedavg", {}), WEAK: ("fedcsd", {"mu": 0.001}), STRONGER: ("fedcsd", {"mu": 0.1})}
+NOTHING = "uniform, μ = 0.1"  # neither soft labels nor mask of a teacher
+LOCAL = {
+    CE: ("fedavg", {}),
+    WEAK: ("fedcsd", {"mu": 0.001}),
+    STRONGER: ("fedcsd", {"mu": 0.1}),
+    NOTHING: ("fedcsd", {"mu": 0.1, "teacher": "uniform", "mask": "none"}),
+}
 COLUMNS = ("logits", "features", "logits, relative", "features, relative", "local", "average")
 
 
