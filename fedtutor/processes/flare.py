@@ -4,7 +4,6 @@
 call: name and plain values, written by torch, read without running any code of the sender.
 """
 
-import io
 import json
 import time
 import traceback
@@ -19,22 +18,11 @@ from .. import rounds
 from ..engine.files import save_json
 from ..errors import FedtutorError, TrainingError
 from ..experiments import code_hash, recipes
+from .messages import read, written
 from .site import Site
 from .stage import RemoteFederation, Unreachable
 
 START = 600.0  # seconds that a client may take until it has its data and networks
-
-
-def written(value) -> bytes:
-    """A plain value as bytes."""
-    file = io.BytesIO()
-    torch.save(value, file)
-    return file.getvalue()
-
-
-def read(message: bytes):
-    """What `written` wrote; nothing but tensors and plain values comes out."""
-    return torch.load(io.BytesIO(message), weights_only=True)
 
 
 class Job:
