@@ -188,7 +188,7 @@ def test_a_client_whose_process_is_not_up_yet_is_asked_again(monkeypatch):
     wire = module.Wire({"mnist": late}, timeout=5)
     assert wire("mnist", "ready", "", "")["id"] == "mnist" and late.asked == 3
     late.asked = 0
-    with pytest.raises(TrainingError, match="client mnist does not answer .TimeoutError"):
+    with pytest.raises(TrainingError, match="client mnist does not answer"):
         wire("mnist", "row", False)  # one that was up is given up
 
 
