@@ -110,6 +110,19 @@ def base(run, mu: float) -> list:
     return run.recorded("logit-distillation", **change)
 
 
+def more_seeds(run, seeds: Sequence[int] = range(5)) -> dict[tuple[str, float], np.ndarray]:
+    """(row, weight) -> gain over FedAvg in points, one per seed, for the seeds of notebook 03.
+
+    The rows are `FULL` and `BASE`, the weights `PRINTED` and `STRONG`; as `late`, of ten rounds.
+    """
+    start, found = late(run.recorded("fedavg", seeds=seeds)), {}
+    for row, method in ((FULL, "fedcsd"), (BASE, "logit-distillation")):
+        for mu in (PRINTED, STRONG):
+            change = {} if mu == PRINTED else {f"{method}.mu": mu}
+            found[row, mu] = late(run.recorded(method, seeds=seeds, **change)) - start
+    return found
+
+
 def _third(run, mu: float) -> dict:
     weight = {} if mu == PRINTED else {"mu": mu}
     rows = {"FedAvg": run.recorded("fedavg"), BASE: base(run, mu)}

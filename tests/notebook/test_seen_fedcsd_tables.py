@@ -80,6 +80,15 @@ def test_the_first_five_rounds_are_those_of_the_longer_run(run):
     assert ten.measured["FedProx"] == pytest.approx(curve[:, 7:].mean(1))
 
 
+def test_more_seeds_begin_with_those_of_the_table(run, nothing_trains):
+    found = tables.more_seeds(run)
+    assert all(len(gains) == 5 for gains in found.values())
+    for mu, name in ((tables.PRINTED, "printed"), (tables.STRONG, "larger")):
+        table = tables.compared(run, f"III, {name} weight")
+        for row in (tables.FULL, tables.BASE):
+            assert found[row, mu][:3] == pytest.approx(table.gains(row))
+
+
 def test_each_test_set_and_all_images(run):
     assert tables.by_test([result([0.0, 1.0], [0.2, 0.6], [0.4, 0.2], [0.6, 0.1])]).tolist() == [
         pytest.approx([40, 30])
