@@ -18,7 +18,8 @@ TOLD = "*: the seeds tell the difference from zero"
 class Rows:
     """One table: a row per label, printed and measured, and the difference to a base row.
 
-    measured: label -> accuracy, one number per seed, in percent; `home` the same on own domains.
+    measured: label -> accuracy, one number per seed, in percent; `home` the same on another side,
+    named by `side`.
     printed: label -> the paper's number, where it has one. less: the base row, or label -> its own
     base. decides: the labels whose difference is marked. results: label -> what lies behind, given
     by `rows[label]`.
@@ -27,14 +28,15 @@ class Rows:
     def __init__(self, caption: str, measured: Mapping[str, Sequence[float]], *,
                  less: str | Mapping[str, str], printed: Mapping[str, float] = {},
                  home: Mapping[str, Sequence[float]] = {}, decides: Sequence[str] = (),
-                 base: str = "", results: Mapping = {}):  # fmt: skip
+                 base: str = "", results: Mapping = {},
+                 side: str = "own domain"):  # fmt: skip
         self.caption, self.printed, self.results = caption, dict(printed), dict(results)
         self.measured = {label: np.asarray(values) for label, values in measured.items()}
         self.home = {label: np.asarray(values) for label, values in home.items()}
         self.less = {label: less for label in measured} if isinstance(less, str) else dict(less)
         for label in {*self.less, *self.less.values(), *self.printed, *decides}:
             choose(label, self.measured, kind="row", where=caption)
-        self.decides = set(decides)
+        self.decides, self.side = set(decides), side
         self.base = base or (less if isinstance(less, str) else "its base")
 
     def __getitem__(self, label: str):
@@ -53,7 +55,7 @@ class Rows:
         return [
             *printed,
             f"minus {self.base}, measured",
-            *["own domain, measured"] * bool(self.home),
+            *[f"{self.side}, measured"] * bool(self.home),
         ]
 
     def line(self, label: str) -> list[str]:
