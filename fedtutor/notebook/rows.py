@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 import numpy as np
+import pandas as pd
 
 from ..errors import choose
 from ..papers import spread, verdict
@@ -74,6 +75,11 @@ class Rows:
             return [*cells, said, spread(self.home[label], 1)]
         return [*cells, said]
 
+    def frame(self) -> pd.DataFrame:
+        """The same as a plain DataFrame of texts, for a fold."""
+        lines = {label: self.line(label) for label in self.measured}
+        return pd.DataFrame.from_dict(lines, orient="index", columns=self.columns())
+
     def __repr__(self) -> str:
         lines = [["", *self.columns()], *[[label, *self.line(label)] for label in self.measured]]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -130,7 +136,7 @@ class FoldedCards:
 
 
 def effect(what: str, gains: Sequence[float], where: str = "") -> str:
-    """One clause: what a change gains or loses, in points, or that the seeds do not tell.
+    """One clause: what a change gains or loses, in points, or that it is not told from zero.
 
     gains: one difference per seed, in points. Without a full stop, so that clauses can be joined.
     """
@@ -139,13 +145,13 @@ def effect(what: str, gains: Sequence[float], where: str = "") -> str:
         gains,
         above=f"{what} gains {{value}} points{where}",
         below=f"{what} loses {{value}} points{where}",
-        unclear=f"{what} changes nothing{where} that the seeds tell ({_signed(gains)} points)",
+        unclear=f"{what} changes accuracy{where} by {_signed(gains)} points, not told from zero",
         digits=1,
     )
 
 
 def against(what: str, other: str, gains: Sequence[float], where: str = "") -> str:
-    """One clause: what is ahead of another or behind, in points, or that they are not told apart.
+    """One clause: what is ahead of another or behind it, in points, or not told from it.
 
     gains: `what` minus `other`, one number per seed, in points.
     """
@@ -154,7 +160,7 @@ def against(what: str, other: str, gains: Sequence[float], where: str = "") -> s
         gains,
         above=f"{what} is {{value}} points ahead of {other}{where}",
         below=f"{what} is {{value}} points behind {other}{where}",
-        unclear=f"{what} and {other} are not told apart{where} ({_signed(gains)} points)",
+        unclear=f"{what} is not told from {other}{where} ({_signed(gains)} points)",
         digits=1,
     )
 

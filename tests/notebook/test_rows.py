@@ -32,6 +32,13 @@ def test_without_printed_numbers_or_a_home_their_columns_are_gone():
     assert shown.line("B") == ["13.1 ± 1.1", "+2.1 ± 0.1 *"]
 
 
+def test_a_frame_has_the_same_cells_and_names_another_side():
+    shown = rows(side="all images")
+    frame = shown.frame()
+    assert list(frame.columns) == shown.columns() and shown.columns()[-1] == "all images, measured"
+    assert frame.loc["B"].tolist() == shown.line("B")
+
+
 def test_every_row_may_have_a_base_of_its_own():
     shown = rows(less={"B": "C"}, base="its twin", decides=[])
     assert shown.line("C")[3] == "" and shown.line("B")[2:4] == ["", "+1.9 ± 1.0"]
@@ -68,12 +75,12 @@ def test_a_clause_turns_round_with_its_values():
     up = np.array([1.0, 1.1, 1.2])
     assert effect("FISL", up, "here") == "FISL gains 1.1 ± 0.1 points here"
     assert effect("FISL", -up) == "FISL loses 1.1 ± 0.1 points"
-    assert effect("FISL", [-1, 0, 2]) == (
-        "FISL changes nothing that the seeds tell (+0.3 ± 1.5 points)"
+    assert effect("FISL", [-1, 0, 2], "here") == (
+        "FISL changes accuracy here by +0.3 ± 1.5 points, not told from zero"
     )
     assert against("FISL", "none", up, "here") == "FISL is 1.1 ± 0.1 points ahead of none here"
     assert against("FISL", "none", -up) == "FISL is 1.1 ± 0.1 points behind none"
-    assert "and none are not told apart (0.0 ± 1.0 points)" in against("FISL", "none", [-1, 0, 1])
+    assert against("FISL", "none", [-1, 0, 1]) == "FISL is not told from none (0.0 ± 1.0 points)"
 
 
 def ledger():
