@@ -48,6 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
 def command_line() -> argparse.ArgumentParser:
     """All jobs with their options; each wing registers its own."""
     from .experiments import commands as experiments
+    from .processes import commands as processes
     from .report import commands as report
     from .site import commands as site
 
@@ -63,6 +64,7 @@ def command_line() -> argparse.ArgumentParser:
     job.set_defaults(do=make_exercises)
     experiments.register(jobs)
     report.register(jobs)
+    processes.register(jobs)
     return parser
 
 

@@ -8,6 +8,7 @@ import io
 import json
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from ..engine.files import save_json
 from ..errors import FedtutorError, TrainingError
 from ..experiments import code_hash, recipes
 from .site import Site
-from .stage import RemoteFederation
+from .stage import RemoteFederation, Unreachable
 
 START = 600.0  # seconds that a client may take until it has its data and networks
 
@@ -37,15 +38,19 @@ def read(message: bytes):
 
 
 class Job:
-    """What server and clients both know. `overrides`: texts such as "rounds=2", values as JSON."""
+    """What server and clients both know.
+
+    `overrides` are texts such as "rounds=2", values as JSON. `states` is a folder on the machine of
+    each process, where a run that is played again goes on ("": nothing is kept).
+    """
 
     def __init__(self, recipe: str, method: str, seed: int, profile: str, scenario: str,
-                 overrides: list[str]):  # fmt: skip
+                 overrides: list[str], states: str = ""):  # fmt: skip
         self.recipe, self.method, self.seed, self.profile = recipe, method, seed, profile
-        self.scenario, self.overrides = scenario, overrides
+        self.scenario, self.overrides, self.states = scenario, overrides, states
 
     def _parts(self) -> tuple:
-        """(scenario, method, settings), built in this process."""
+        """(scenario, method, settings, code hash), built in this process."""
         torch.set_num_threads(1)
         given = dict(text.split("=", 1) for text in self.overrides)
         asked = recipes.load(
@@ -57,6 +62,9 @@ class Job:
                                  virtual=bool(asked.settings.virtual_ipc))  # fmt: skip
         return scenario, asked.make(self.method), asked.settings, code["hash"]
 
+    def _states(self, name: str) -> Path | None:
+        return Path(self.states) / name if self.states else None
+
 
 class FlareClient(Job):
     """In a client's process: its site, made when the first call comes."""
@@ -64,7 +72,8 @@ class FlareClient(Job):
     def _site(self, id: str) -> Site:
         if not hasattr(self, "_made"):
             scenario, method, settings, code = self._parts()
-            self._made = Site(id, scenario, method, settings, seed=self.seed)
+            self._made = Site(id, scenario, method, settings, seed=self.seed,
+                              folder=self._states(id))  # fmt: skip
             self._code, self._data = code, scenario.fingerprint
         return self._made
 
@@ -79,59 +88,110 @@ class FlareClient(Job):
                 arguments = [self._code, self._data]
             return written({"value": getattr(site, name)(*arguments)})
         except FedtutorError as error:
-            wrong = {"what": error.what, "where": error.where, "do": error.do}
+            return written({"wrong": told(error)})
         except Exception as error:
             place = traceback.format_exc(limit=-3)
-            wrong = {"what": f"{type(error).__name__}: {error}", "where": place,
-                     "do": "see the client's log"}  # fmt: skip
-        return written({"wrong": wrong})
+            return written({"wrong": {"what": f"{type(error).__name__}: {error}", "where": place,
+                                      "do": "see the client's log"}})  # fmt: skip
 
 
 class FlareServer(Job):
-    """In the server's process: `rounds.run` on a stage whose clients are the sites."""
+    """In the server's process: `rounds.run` on a stage whose clients are the sites.
+
+    Into `output` (a folder; "": that of FLARE's job) go `rounds.jsonl`, a line per round while it
+    plays, and in the end `run.json` or, where it fails, `wrong.json`. `timeout`: seconds that a
+    client may take for one call.
+    """
 
     def __init__(self, recipe: str, method: str, seed: int, profile: str, scenario: str,
-                 overrides: list[str], output: str, timeout: float = 600.0):  # fmt: skip
-        super().__init__(recipe, method, seed, profile, scenario, overrides)
+                 overrides: list[str], states: str = "", output: str = "",
+                 timeout: float = 600.0):  # fmt: skip
+        super().__init__(recipe, method, seed, profile, scenario, overrides, states)
         self.output, self.timeout = output, timeout
 
     @collab.main
     def train(self) -> None:
-        """Play all rounds and write history, bytes on the wire and seconds to `output`."""
+        """Play all rounds that are left, and write down what came of it."""
+        place = collab.workspace.get_run_dir(collab.fl_ctx.get_job_id())
+        folder = Path(self.output or place)
+        try:
+            found = self._play(folder)
+        except FedtutorError as error:
+            save_json(folder / "wrong.json", told(error))
+            raise
+        save_json(folder / "run.json", found)
+
+    def _play(self, folder: Path) -> dict:
         scenario, method, settings, code = self._parts()
-        proxies = dict(zip((c.id for c in scenario.clients),
-                           sorted(collab.clients, key=_number), strict=True))  # fmt: skip
-        wire = {"sent": 0, "received": 0, "calls": 0, "seconds": 0.0}
+        sites = sorted(collab.clients, key=_number)
+        wire = Wire(dict(zip((c.id for c in scenario.clients), sites, strict=True)), self.timeout)
+        require_same(wire, code, scenario.fingerprint)
+        fed = RemoteFederation(scenario, method, settings, calls=wire, seed=self.seed)
 
-        def calls(id: str, name: str, *arguments):
-            began, message = time.perf_counter(), written([id, name, list(arguments)])
-            try:
-                patience = START if name == "ready" else self.timeout
-                answer = proxies[id](timeout=patience).call(message)
-            except CollabCallError as error:
-                raise TrainingError(f"client {id} does not answer: {error.cause}", where=name,
-                                    do="see its log, or leave it out") from None  # fmt: skip
-            wire["sent"] += len(message)
-            wire["received"] += len(answer)
-            wire["calls"] += 1
-            wire["seconds"] += time.perf_counter() - began
-            found = read(answer)
-            if "wrong" in found:
-                raise TrainingError(**found["wrong"])
-            return found["value"]
+        def progress(numbers):
+            for number in numbers:
+                yield number
+                wire.note(folder / "rounds.jsonl", fed)
 
-        for id in proxies:
-            there = calls(id, "ready", "", "")
-            for what, ours in (("code", code), ("data", scenario.fingerprint)):
-                if there[what] != ours:
-                    raise TrainingError(
-                        f"client {id} has other {what} ({there[what]}, here {ours})",
-                        where="before round 1", do="bring both to the same version",
-                    )  # fmt: skip
-        fed = RemoteFederation(scenario, method, settings, calls=calls, seed=self.seed)
-        history = rounds.run(fed)
-        save_json(Path(self.output), {"history": history, "wire": wire,
-                                      "settings": asdict(settings)})  # fmt: skip
+        history = rounds.run(fed, checkpoint=self._states("server"), every=0, progress=progress)
+        return {"history": history, "wire": wire.counted, "settings": asdict(settings)}
+
+
+def require_same(wire: Callable, code: str, data: str) -> None:
+    """Raise `TrainingError` where a client's code or data differ from the server's."""
+    for id in wire.proxies:
+        there = wire(id, "ready", "", "")
+        for what, ours in (("code", code), ("data", data)):
+            if there[what] != ours:
+                raise TrainingError(
+                    f"client {id} has other {what} ({there[what]}, here {ours})",
+                    where="before round 1", do="bring both to the same version",
+                )  # fmt: skip
+
+
+class Wire:
+    """Calls to the clients' processes; it counts them, and what crosses, in bytes and seconds."""
+
+    def __init__(self, proxies: dict, timeout: float):
+        self.proxies, self.timeout = proxies, timeout
+        self.counted = {"sent": 0, "received": 0, "calls": 0, "seconds": {}}
+
+    def __call__(self, id: str, name: str, *arguments):
+        """The client's answer. Raises `Unreachable`, or the `TrainingError` of the client."""
+        began, message = time.perf_counter(), written([id, name, list(arguments)])
+        patience = START if name == "ready" else self.timeout
+        try:
+            answer = self.proxies[id](timeout=patience).call(message)
+        except CollabCallError as error:
+            after = time.perf_counter() - began
+            raise Unreachable(
+                f"client {id} does not answer ({error.cause_type} after {after:.0f} s)", where=name,
+                do="see its log; a slow client needs a longer --timeout",
+            ) from None  # fmt: skip
+        self.counted["sent"] += len(message)
+        self.counted["received"] += len(answer)
+        self.counted["calls"] += 1
+        spent = self.counted["seconds"].setdefault(name, [])
+        spent.append(round(time.perf_counter() - began, 4))
+        found = read(answer)
+        if "wrong" in found:
+            raise TrainingError(**found["wrong"])
+        return found["value"]
+
+    def note(self, path: Path, fed) -> None:
+        """Add a line about the round that has just ended to `path`."""
+        losses = [loss for loss in fed.history["loss"][-1]["values"] if loss is not None]
+        row = {"round": fed.round_, "loss": sum(losses) / len(losses),
+               "sent": self.counted["sent"], "received": self.counted["received"],
+               "failures": fed.history.get("failures", [])}  # fmt: skip
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "a") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def told(error: FedtutorError) -> dict:
+    """An error as plain values."""
+    return {"what": error.what, "where": error.where, "do": error.do}
 
 
 def _number(proxy) -> int:

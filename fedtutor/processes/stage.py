@@ -13,13 +13,21 @@ from itertools import cycle
 from ..clients import Server
 from ..engine import leave_out
 from ..engine.asking import plain, require_named
-from ..errors import FAILURES, SettingError
+from ..errors import FAILURES, SettingError, TrainingError
 from ..federation import Federation
 from ..measures import accuracy
 
 
+class Unreachable(TrainingError):
+    """A client whose process does not answer: killed, cut off, or too slow."""
+
+
 class Remote:
-    """A client as the server sees it: who it is, and calls to its process."""
+    """A client as the server sees it: who it is, and calls to its process.
+
+    Once its process has not answered, nothing is asked of it any more: it may still be at work, or
+    stand nobody knows where. `gone` says why.
+    """
 
     optimizer = once = data = None
     has_networks, steps = False, 0
@@ -27,6 +35,8 @@ class Remote:
     def __init__(self, fed: "RemoteFederation", id: str, domain: str, network: str):
         self.fed, self.id, self.domain, self.network = fed, id, domain, network
         self.round_, self.held = 0, {}
+        self.gone: Unreachable | None = None
+        self.state_there = ""  # name of the state that its process has kept
 
     @property
     def model(self) -> "Elsewhere":
@@ -34,17 +44,36 @@ class Remote:
 
     def call(self, name: str, *arguments):
         """What `Site.name(*arguments)` returns in the client's process."""
-        return self.fed.calls(self.id, name, *arguments)
+        if self.gone:
+            raise Unreachable(self.gone.what, where=name, do=self.gone.do)
+        try:
+            return self.fed.calls(self.id, name, *arguments)
+        except Unreachable as error:
+            self.gone = error
+            raise
 
     def begin_round(self, round_: int) -> None:
         self.round_ = round_
-        self.call("begin_round", round_)
+        self._if_there("begin_round", round_)
 
-    def packed(self) -> dict:
-        return self.call("packed")
+    def packed(self) -> str:
+        """The name of the state that its process keeps; of one that is gone, the last."""
+        self.state_there = self._if_there("packed") or self.state_there
+        return self.state_there
 
-    def unpacked(self, value: dict) -> None:
-        self.call("unpacked", value)
+    def unpacked(self, value: str) -> None:
+        self.state_there = value
+        self._if_there("unpacked", value)
+
+    def _if_there(self, name: str, *arguments):
+        """A call that a round may do without, where it may leave clients out."""
+        leave_out = self.fed.settings.on_client_error == "leave_out"
+        try:
+            return self.call(name, *arguments)
+        except Unreachable:
+            if not leave_out:
+                raise
+            return None
 
     def __getattr__(self, name: str):
         raise _looks(self, name)
@@ -160,12 +189,12 @@ class RemoteFederation(Federation):
         clients, rows, here = clients or self.clients, {}, {}
         networks = {c.id: self.method.evaluated(self, c) for c in clients}
         owners = {n.client.id: n.client for n in networks.values() if isinstance(n, Elsewhere)}
-        told = self.each(list(owners.values()), lambda c: c.call("row", self.inside_round))
+        told = self.each(list(owners.values()), lambda c: c._if_there("row", self.inside_round))
         found = dict(zip(owners, told, strict=True))
         for client in clients:
             network = networks[client.id]
             if isinstance(network, Elsewhere):
-                rows[client.id] = list(found[network.client.id])
+                rows[client.id] = found[network.client.id] and list(found[network.client.id])
                 continue
             if id(network) not in here:
                 network.eval()

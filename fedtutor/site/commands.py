@@ -24,7 +24,7 @@ def register(jobs) -> None:
     pages.add_argument("--profile", default="quick", help="quick (default) or paper")
     pages.add_argument("--output", type=Path, default=ROOT / "build", help="where pages go")
     fresh.add_argument("--record", nargs="?", const="all", default="", choices=("all", "missing"),
-                       help="keep what is missing or stale; or only what is missing")  # fmt: skip
+                       help="keep all that is missing or stale, or the missing")  # fmt: skip
 
 
 def execute_all(options) -> int:
@@ -81,7 +81,10 @@ def execute(path: Path, site, profile: str) -> dict:
 
 
 def refresh_all(options) -> int:
-    """Execute in place, without anything that differs from run to run or machine to machine."""
+    """Execute notebooks and their solutions in place, as they are committed.
+
+    Nothing is left in them that differs from run to run or from machine to machine.
+    """
     import nbformat
     from nbclient import NotebookClient
 
@@ -92,7 +95,9 @@ def refresh_all(options) -> int:
         os.environ["FEDTUTOR_RECORD"] = (
             options.record
         )  # read by `Run.recorded` in the notebook's kernel
-    for path in numbered(options.folder, options.only):
+    paths = numbered(options.folder, options.only)
+    solutions = [path.parent / "solutions" / path.name for path in paths]
+    for path in [*paths, *(path for path in solutions if path.exists())]:
         notebook = nbformat.read(path, as_version=4)
         resources = {"metadata": {"path": str(path.parent)}}
         client = NotebookClient(
@@ -108,7 +113,8 @@ def refresh_all(options) -> int:
             cell["id"] = f"cell-{number:02d}"
             cell.metadata = kept_metadata(cell)
         write_atomically(path, lambda name, nb=notebook: nbformat.write(nb, name))
-        print(f"{path.stem}: {spent['wall']:.0f} s, {spent['cpu']:.0f} of a processor", flush=True)
+        name = path.stem if path in paths else f"solutions of {path.stem}"
+        print(f"{name}: {spent['wall']:.0f} s, {spent['cpu']:.0f} of a processor", flush=True)
         if path.parent == ROOT / "notebooks":
             found = load_json(SPENT) if SPENT.exists() else {}
             save_json(SPENT, {**found, path.stem: {**spent, "code": code_of(notebook)}})

@@ -112,6 +112,16 @@ def test_refresh_leaves_nothing_of_this_machine(tmp_path, monkeypatch):
     assert notebook.cells[-1].metadata == {"jupyter": {"source_hidden": True}}  # still collapsed
 
 
+def test_refresh_executes_the_solutions_beside_a_notebook(tmp_path, monkeypatch):
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    write(tmp_path, "01_one.ipynb", "print('asked')")
+    write(tmp_path / "solutions", "01_one.ipynb", "print('solved')")
+    write(tmp_path / "solutions", "02_two.ipynb", "print('not asked for')")
+    assert main(["refresh", "--folder", str(tmp_path), "--only", "01"]) == 0
+    assert "solved\\n" in (tmp_path / "solutions" / "01_one.ipynb").read_text()
+    assert '"outputs": []' in (tmp_path / "solutions" / "02_two.ipynb").read_text()
+
+
 def test_an_unknown_job_shows_the_usage():
     with pytest.raises(SystemExit):
         main(["notebook"])

@@ -15,6 +15,8 @@ from types import ModuleType
 
 import nbformat
 
+from fedtutor.notebook.start import NAMES
+
 NUMBERED = re.compile(r"\bEqs?\. ?\(?\d")
 FLIPPED = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult,
@@ -203,6 +205,8 @@ def _bound(statement: ast.stmt) -> set[str]:
 def _read(statement: ast.stmt) -> set[str]:
     names = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)
              and isinstance(n.ctx, ast.Load)}  # fmt: skip
+    if "globals" in names:  # `start` reads the parameters there
+        names |= set(NAMES)
     return names - _local(statement)
 
 
