@@ -1,7 +1,8 @@
 """What notebook 04 sees inside a federation of clients that show each other mean features.
 
-`reading` is a look (`run.looks("repshare", seen.reading)`); the other functions read what it saw.
-h are features [images, d], in the same order of images at every client.
+`reading` is a look (`run.looks("repshare", seen.reading)`); `kept` to `miscalibrated` read what it
+saw, `points` to `rounds_to` read results, and `gaussian` to `by_class` are pairs of features whose
+mutual information is known. h are features [images, d], images in the same order at every client.
 """
 
 import math
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 
 from .. import losses
+from ..experiments import accuracies
 from .seen_fedcsd import silhouette
 
 IMAGES = 200  # test images whose features are kept
@@ -100,3 +102,96 @@ def miscalibrated(looks: Sequence) -> np.ndarray:
 def points(results: Sequence) -> np.ndarray:
     """Accuracy at the end in points, one per result."""
     return np.array([100 * result.headline["intra"] for result in results])
+
+
+def curve(results: Sequence) -> np.ndarray:
+    """[seeds, evaluations]: accuracy after each evaluated round, 0 to 1."""
+    return np.array([[a["intra"] for a in accuracies(r.history)] for r in results])
+
+
+def rounds_to(results: Sequence, share: float, *, every: int = 10) -> np.ndarray:
+    """Per seed the first evaluated round with that accuracy; `every` behind the last if none has.
+
+    every: rounds between two evaluations.
+    """
+    reached = [np.append(row >= share, True).argmax() for row in curve(results)]
+    return every * (1 + np.array(reached))
+
+
+def beside(value: dict, printed: dict) -> dict:
+    """Row -> column -> "printed → measured"; a star where they are two deviations apart.
+
+    value: row -> column -> points per seed; printed: row -> column -> points.
+    """
+    table = {}
+    for row, columns in value.items():
+        table[row] = {}
+        for column, runs in columns.items():
+            known, several = printed[row][column], len(runs) > 1
+            sd = runs.std(ddof=1) if several else 0.0
+            far = several and abs(runs.mean() - known) > 2 * sd
+            measured = f"{runs.mean():.1f} ± {sd:.1f}" if several else f"{runs.mean():.1f}"
+            table[row][column] = f"{known:.2f} → {measured}{' *' if far else ''}"
+    return table
+
+
+# --- pairs of features whose mutual information is known
+
+
+def gaussian(n_avg: int, features: int, seed: int, *, negatives: Sequence[int] = (9, 99),
+             pairs: int = 20_000) -> dict:  # fmt: skip
+    """Exact information in nats, and what the best discriminator's bound says for each K.
+
+    In each feature a class is a number y, an own feature is y plus noise, an observation is y plus
+    the mean of n_avg noises; all have variance 1.
+    """
+    g = torch.Generator().manual_seed(seed)
+    y, e, m = torch.randn(3, pairs, features, generator=g, dtype=torch.float64)
+    rho2 = 1 / (2 * (1 + 1 / n_avg))
+    own = (y + e) / 2**0.5
+    observed = (y + m / n_avg**0.5) / (1 + 1 / n_avg) ** 0.5  # variance 1, both
+
+    def log_ratio(other):
+        odd = rho2 * (own**2 + other**2) - 2 * rho2**0.5 * own * other
+        return (-math.log(1 - rho2) / 2 - odd / (2 * (1 - rho2))).sum(1)
+
+    found = {"mutual information": -features / 2 * math.log(1 - rho2)}
+    ratios = log_ratio(observed), log_ratio(observed.roll(1, 0))
+    for K in negatives:
+        h = [losses.best_discriminator(ratio, negatives=K) for ratio in ratios]
+        loss = losses.contrastive_objective(*h, negatives=K)
+        found[f"bound, K = {K}"] = float(losses.information_bound(loss, negatives=K))
+    return found
+
+
+def table_of(p: torch.Tensor, *, sharp: float = 1.0, negatives: int = 9) -> tuple[float, float]:
+    """(information, bound) of a joint distribution p [values of s, values of t], in nats.
+
+    The discriminator is the best one, its logits times `sharp`: 1 is the best, 0 says nothing.
+    """
+    both = p.sum(1, keepdim=True) * p.sum(0)
+    ratio = (p / both).log()
+    q = losses.best_discriminator(ratio, negatives=negatives)
+    h = (sharp * q.logit()).sigmoid()
+    loss = -(p * h.log()).sum() - negatives * (both * (1 - h).log()).sum()
+    information = float((p * ratio).sum())
+    return information, float(losses.information_bound(loss, negatives=negatives))
+
+
+def random_table(seed: int, size: int = 4) -> torch.Tensor:
+    """A joint distribution of two features with `size` values each."""
+    g = torch.Generator().manual_seed(seed)
+    p = torch.randn(size, size, generator=g).double().exp()
+    return p / p.sum()
+
+
+def by_class(seed: int, clear: float, *, classes: int = 10, values: int = 40) -> torch.Tensor:
+    """A joint distribution of two features that share nothing but their class.
+
+    Given the class, each takes one of `values` values by a softmax of its own; the larger `clear`,
+    the more surely a value tells its class.
+    """
+    g = torch.Generator().manual_seed(seed)
+    told = torch.arange(values) % classes == torch.arange(classes)[:, None]
+    s, t = (torch.randn(2, classes, values, generator=g).double() + clear * told).softmax(-1)
+    return s.T @ t / classes
