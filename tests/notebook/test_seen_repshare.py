@@ -125,7 +125,7 @@ def test_a_blunter_discriminator_has_a_worse_bound():
 
 
 def test_independent_features_share_nothing():
-    p = torch.full((3, 3), 1 / 9).double()
+    p = torch.ones(3, 3).double() / 9
     information, bound = seen.table_of(p, negatives=9)
     assert information == pytest.approx(0, abs=1e-12)
     assert bound == pytest.approx(-10 * math.log(10 / 9))
