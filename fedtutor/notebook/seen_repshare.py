@@ -1,7 +1,7 @@
 """What notebook 04 sees inside a federation of clients that show each other mean features.
 
-`reading` is a look (`run.looks("repshare", seen.reading)`); `kept` to `miscalibrated` read what it
-saw, `points` to `rounds_to` read results, and `gaussian` to `by_class` are pairs of features whose
+`reading` is a look (`run.looks("repshare", seen.reading)`); `through` to `miscalibrated` read what
+it saw, `points` to `beside` read results, and `gaussian` to `by_class` are pairs of features whose
 mutual information is known. h are features [images, d], images in the same order at every client.
 """
 
@@ -15,8 +15,9 @@ from .. import losses
 from ..experiments import accuracies
 from .seen_fedcsd import silhouette
 
-IMAGES = 200  # test images whose features are kept
-LOOKS = 20  # how often features are kept through a run, beside before round 1
+IMAGES = 200  # test images whose features are compared
+SHOWN = 100  # of these, images whose features are kept for a map
+LOOKS = 20  # how often features are compared through a run, beside before round 1
 EDGES = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # of the bins in which h is compared with a frequency
 
 
@@ -24,79 +25,83 @@ EDGES = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # of the bins in which h is compared wit
 def reading(fed) -> dict:
     """How clients read each other's features; nothing between the `LOOKS` rounds.
 
-    "h": features of the first IMAGES test images, one [images, d] per client. "read": per client
-    the share of the next client's features of them that its classifier names rightly. "same":
-    per client the estimate of Eq. 5 for its features and the next client's class means, [images,
-    classes]. "y": labels.
+    On the first IMAGES test images: "read", per client the share of the next client's features
+    that its classifier names rightly; "groups", the silhouette of the classes in all clients'
+    features, pooled; "neighbors", how often an image's nearest feature at the second client is of
+    its class. After the last round also "bins" (see `bins`) of what each client's classifier says
+    of its features and the next client's class means (Eq. 5), and of the first SHOWN images "h",
+    127 times the features, rounded, [clients, SHOWN, d], and "y", their labels.
     """
     if fed.round_ % max(1, fed.settings.rounds // LOOKS):
         return {}
     images = next(iter(fed.scenario.tests.values()))[torch.arange(IMAGES)]
     x, y = fed.scenario.normalize(images.x.to(fed.device)), images.y.to(fed.device)
-    found = {"h": [], "read": [], "same": [], "y": y.cpu()}
-    for me, other in zip(fed.clients, [*fed.clients[1:], fed.clients[0]], strict=True):
-        own, theirs = me.model.eval(), other.model.eval()
-        h = own.features(x)
-        right = own.classifier(theirs.features(x)).argmax(1) == y
-        private = theirs.features(fed.scenario.normalize(other.data.x))
-        t = losses.class_prototypes(private, other.data.y, num_classes=fed.scenario.num_classes)
-        found["h"].append(h.cpu())
-        found["read"].append(float(right.double().mean()))
-        found["same"].append(losses.same_class(own.classifier(h), own.classifier(t)).cpu())
-        own.train()
-        theirs.train()
+    networks = [client.model.eval() for client in fed.clients]
+    h = [network.features(x) for network in networks]
+    read = [
+        float((network.classifier(theirs).argmax(1) == y).double().mean())
+        for network, theirs in zip(networks, [*h[1:], h[0]], strict=True)
+    ]
+    nearest = torch.cdist(h[0], h[1]).argmin(1)
+    found = {
+        "read": read,
+        "groups": silhouette(torch.cat(h), y.repeat(len(h))),
+        "neighbors": float((y[nearest] == y).double().mean()),
+    }
+    if fed.round_ == fed.settings.rounds:
+        told = [
+            losses.same_class(network.classifier(own), network.classifier(_class_means(other)))
+            for network, own, other in zip(
+                networks, h, [*fed.clients[1:], fed.clients[0]], strict=True
+            )
+        ]
+        found["bins"] = bins(torch.cat(told), y.repeat(len(h)))
+        found["h"] = (127 * torch.stack(h)[:, :SHOWN]).round().to(torch.int8).cpu()
+        found["y"] = y[:SHOWN].cpu()
+    for network in networks:
+        network.train()
     return found
 
 
-def kept(looks: Sequence) -> list[list[dict]]:
-    """Per seed what `reading` saw, without the rounds between."""
-    return [[found for found in seen if found] for seen in looks]
+def _class_means(client) -> torch.Tensor:
+    """The client's mean feature of each class, [classes, d]."""
+    h = client.model.features(client.scenario.normalize(client.data.x))
+    return losses.class_prototypes(h, client.data.y, num_classes=client.scenario.num_classes)
 
 
-def read(looks: Sequence) -> np.ndarray:
-    """[seeds, looks]: share of foreign features that are named rightly, mean over clients."""
-    return np.array([[np.mean(found["read"]) for found in seen] for seen in kept(looks)])
+def bins(same: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """[bins, 3]: mean h, share of pairs that are of one class, share of all pairs.
+
+    same [images, classes]: h of an image and an observation of each class; y [images]. Pairs below
+    the first of `EDGES` are in no bin: the many that are near 0 would hide the rest.
+    """
+    h = same.double().cpu().numpy()
+    told = np.eye(h.shape[1])[y.cpu().numpy()].ravel()
+    h = h.ravel()
+    place = np.digitize(h, EDGES[:-1])
+    rows = [
+        [h[place == k].mean(), told[place == k].mean(), (place == k).mean()]
+        if (place == k).any()
+        else [0.0, 0.0, 0.0]
+        for k in range(1, len(EDGES))
+    ]
+    return torch.tensor(rows, dtype=torch.float64)
 
 
-def groups(looks: Sequence, place: int) -> np.ndarray:
-    """Per seed the silhouette of the classes in all clients' features, pooled."""
-    pooled = [(torch.cat(seen[place]["h"]), seen[place]["y"].repeat(len(seen[place]["h"])))
-              for seen in kept(looks)]  # fmt: skip
-    return np.array([silhouette(h, y) for h, y in pooled])
-
-
-def neighbors(looks: Sequence) -> np.ndarray:
-    """Per seed how often an image's nearest feature at the second client is of its class."""
-    found = []
-    for last in (seen[-1] for seen in kept(looks)):
-        nearest = torch.cdist(*last["h"][:2]).argmin(1)
-        found.append(float((last["y"][nearest] == last["y"]).double().mean()))
-    return np.array(found)
+def through(looks: Sequence, what: str) -> np.ndarray:
+    """[seeds, looks]: "read" (mean over clients), "groups" or "neighbors" through the rounds."""
+    return np.array([[np.mean(found[what]) for found in seen if found] for seen in looks])
 
 
 def calibration(looks: Sequence) -> np.ndarray:
-    """[seeds, bins, 3]: mean h, share of pairs that are of one class, share of all pairs.
-
-    Pairs below the first of `EDGES` are in no bin: the many that are near 0 would hide the rest.
-    """
-    rows = []
-    for last in (seen[-1] for seen in kept(looks)):
-        h = torch.cat(last["same"]).double().numpy()
-        same = np.eye(h.shape[1])[np.tile(last["y"].numpy(), len(last["same"]))]
-        h, same = h.ravel(), same.ravel()
-        place = np.digitize(h, EDGES[:-1])
-        rows.append([
-            [h[place == k].mean(), same[place == k].mean(), (place == k).mean()]
-            if (place == k).any() else [math.nan, math.nan, 0.0]
-            for k in range(1, len(EDGES))
-        ])  # fmt: skip
-    return np.array(rows)
+    """[seeds, bins, 3] after the last round, see `bins`."""
+    return np.array([seen[-1]["bins"].numpy() for seen in looks])
 
 
 def miscalibrated(looks: Sequence) -> np.ndarray:
     """Per seed the mean distance of h from the frequency, over the pairs in the bins."""
     mean_h, frequency, share = np.moveaxis(calibration(looks), -1, 0)
-    return np.nansum(np.abs(mean_h - frequency) * share, 1) / share.sum(1)
+    return (np.abs(mean_h - frequency) * share).sum(1) / share.sum(1)
 
 
 def points(results: Sequence) -> np.ndarray:
