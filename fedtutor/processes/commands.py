@@ -28,6 +28,9 @@ def register(jobs) -> None:
                       help="server and sites with certificates, gRPC over mutual TLS")  # fmt: skip
     ways.add_argument("--kit", type=Path, metavar="FOLDER",
                       help="sites that run already: the administrator's start-up kit")  # fmt: skip
+    ways.add_argument("--project", metavar="HOST",
+                      help="play nothing: print project.yml for nvflare provision -p, with the "
+                      "server on HOST")  # fmt: skip
     job.add_argument("--states", type=Path, metavar="FOLDER",
                      help="keep checkpoints there, and go on from them")  # fmt: skip
     job.add_argument("--timeout", type=float, default=600, metavar="SECONDS",
@@ -46,6 +49,8 @@ def federate_one(options) -> int:
     name = options.recipe or recipe_of(options.method)
     asked = Asked(name, options.method, options.seed, options.profile, options.scenario, given,
                   str(options.states or ""), options.timeout)  # fmt: skip
+    if options.project:
+        return project(asked, options.project)
     found = federate(asked, kit=options.kit, keep=options.keep,
                      way="deployed" if options.kit else options.way)  # fmt: skip
     history, wire = found["history"], found["wire"]
@@ -58,6 +63,14 @@ def federate_one(options) -> int:
     if options.output:
         save_json(options.output, found)
     return compared(history, asked) if options.compare else 0
+
+
+def project(asked, host: str) -> int:
+    """Print the file from which FLARE's provisioning makes a start-up kit for everybody."""
+    from .project import project_file
+
+    print(project_file(len(asked.loaded().build().clients), host=host), end="")
+    return 0
 
 
 def compared(history: dict, asked) -> int:

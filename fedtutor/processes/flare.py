@@ -4,7 +4,6 @@
 call: name and plain values, written by torch, read without running any code of the sender.
 """
 
-import io
 import json
 import time
 import traceback
@@ -19,22 +18,12 @@ from .. import rounds
 from ..engine.files import save_json
 from ..errors import FedtutorError, TrainingError
 from ..experiments import code_hash, recipes
+from .messages import read, written
 from .site import Site
 from .stage import RemoteFederation, Unreachable
 
+PATIENCE = 2.0  # seconds until a client that is not up yet is asked again
 START = 600.0  # seconds that a client may take until it has its data and networks
-
-
-def written(value) -> bytes:
-    """A plain value as bytes."""
-    file = io.BytesIO()
-    torch.save(value, file)
-    return file.getvalue()
-
-
-def read(message: bytes):
-    """What `written` wrote; nothing but tensors and plain values comes out."""
-    return torch.load(io.BytesIO(message), weights_only=True)
 
 
 class Job:
@@ -160,14 +149,19 @@ class Wire:
         """The client's answer. Raises `Unreachable`, or the `TrainingError` of the client."""
         began, message = time.perf_counter(), written([id, name, list(arguments)])
         patience = START if name == "ready" else self.timeout
-        try:
-            answer = self.proxies[id](timeout=patience).call(message)
-        except CollabCallError as error:
-            after = time.perf_counter() - began
-            raise Unreachable(
-                f"client {id} does not answer ({error.cause_type} after {after:.0f} s)", where=name,
-                do="see its log; a slow client needs a longer --timeout",
-            ) from None  # fmt: skip
+        while True:
+            try:
+                answer = self.proxies[id](timeout=patience).call(message)
+                break
+            except CollabCallError as error:
+                after = time.perf_counter() - began
+                if name == "ready" and after < START:  # its process is not up yet
+                    time.sleep(PATIENCE)
+                    continue
+                raise Unreachable(
+                    f"client {id} does not answer ({error.cause_type} after {after:.0f} s)",
+                    where=name, do="see its log; a slow client needs a longer --timeout",
+                ) from None  # fmt: skip
         self.counted["sent"] += len(message)
         self.counted["received"] += len(answer)
         self.counted["calls"] += 1

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import warnings
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from ..errors import SettingError, StorageError, TrainingError
 from ..experiments import recipes
 
 WAYS = ("simulated", "provisioned", "deployed")  # start.py says what they are
+PREFIX = "fedtutor-"
 PATIENCE = 0.5  # seconds between two looks at what has come
 
 
@@ -68,8 +68,8 @@ def federate(asked: Asked, *, way: str = "simulated", kit: Path | None = None,
     Returns {"history", "wire", "settings", "memory"}: what `rounds.run` returns; calls, bytes and
     seconds; the settings; the most megabytes that server and sites held. `way`: simulated,
     provisioned or deployed, which needs `kit`, the folder of an administrator's start-up kit. `say`
-    gets a line per round. `keep`: a new folder for the logs of server and sites. Raises what the
-    run raised in its processes; Ctrl-C ends them all.
+    gets a line per round, and for each client that is left out. `keep`: a new folder for the logs
+    of server and sites. Raises what the run raised in its processes; Ctrl-C ends them all.
     """
     if importlib.util.find_spec("nvflare") is None:
         raise SettingError(
@@ -95,6 +95,19 @@ def federate(asked: Asked, *, way: str = "simulated", kit: Path | None = None,
         with _followed(out, say, lambda: _measure(place, memory)):
             _played(place)
         return {**_found(out, place), "memory": memory}
+
+
+def kill(site: str) -> int:
+    """Kill a site's process, such as "site-3", of what runs on this machine: to try a fault.
+
+    Returns how many processes it was; 0 where none runs.
+    """
+    found = [process for process in of_place(Path(tempfile.gettempdir()) / PREFIX)
+             if site in process.info["cmdline"]]  # fmt: skip
+    for process in found:
+        with suppress(psutil.Error):
+            process.kill()
+    return len(found)
 
 
 def _played(place: Path) -> None:
@@ -128,7 +141,7 @@ def _place(keep: Path | None):
     """A new folder for workspaces and logs; it goes when the run ends, whatever happens."""
     if keep and keep.exists() and any(keep.iterdir()):
         raise StorageError(f"{keep} is not empty", where="federate --keep", do="give a new folder")
-    place = Path(tempfile.mkdtemp(prefix="fedtutor-"))
+    place = Path(tempfile.mkdtemp(prefix=PREFIX))
     try:
         yield place
     finally:
@@ -153,7 +166,7 @@ def _measure(place: Path, memory: dict) -> None:
 
 @contextmanager
 def _followed(out: Path, say: Callable, also: Callable):
-    """`say` a line for each round that the server writes down, while it plays; call `also`."""
+    """`say` a line for each round, and each client left out, while it plays; call `also`."""
     ended, told = threading.Event(), []
 
     def look():
@@ -164,8 +177,8 @@ def _followed(out: Path, say: Callable, also: Callable):
             row = json.loads(line)
             for failed in row["failures"]:
                 if failed["round"] == row["round"]:
-                    warnings.warn(f"round {row['round']} goes on without {failed['client']}: "
-                                  f"{failed['error']}", RuntimeWarning, stacklevel=2)  # fmt: skip
+                    say(f"round {row['round']} goes on without {failed['client']}: "
+                        f"{failed['error']}")  # fmt: skip
             say(f"round {row['round']}: loss {row['loss']:.3f}, on the wire "
                 f"{(row['sent'] + row['received']) / 1e6:.2f} MB so far")  # fmt: skip
 

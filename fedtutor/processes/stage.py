@@ -29,7 +29,7 @@ class Remote:
     stand nobody knows where. `gone` says why.
     """
 
-    optimizer = once = data = None
+    optimizer = once = None
     has_networks, steps = False, 0
 
     def __init__(self, fed: "RemoteFederation", id: str, domain: str, network: str):

@@ -15,6 +15,7 @@ from pathlib import Path
 from nvflare.collab import CollabRecipe
 
 from .flare import FlareClient, FlareServer
+from .project import project_file
 
 
 def main(path: str) -> None:
@@ -23,6 +24,7 @@ def main(path: str) -> None:
     server = FlareServer(**asked["job"], output=asked["output"], timeout=asked["timeout"])
     recipe = CollabRecipe("fedtutor", server=server, client=FlareClient(**asked["job"]),
                           min_clients=asked["clients"], sync_task_timeout=300)  # fmt: skip
+    recipe._job.set_app_packages(["fedtutor"])  # it is installed everywhere; no code travels
     play = {"simulated": _simulated, "provisioned": _provisioned, "deployed": _deployed}
     play[asked["way"]](recipe, asked["clients"], Path(path).parent, asked["kit"])
 
@@ -61,34 +63,6 @@ def _wait(run) -> None:
     """Until FLARE says that the job has ended, one way or another."""
     while not str(run.get_status()).startswith("FINISHED"):
         time.sleep(1)
-
-
-def project_file(clients: int, *, port: int, host: str = "localhost") -> str:
-    """FLARE's description of a federation: server, administrator and sites, gRPC with mutual TLS.
-
-    For several machines: `host` is the name by which sites reach the server.
-    """
-    import yaml
-
-    builders = "nvflare.lighter.impl."
-    people = [{"name": "server", "type": "server", "org": "fedtutor", "fed_learn_port": port,
-               "default_host": host, "host_names": ["localhost", host]},
-              {"name": "admin@nvidia.com", "type": "admin", "org": "fedtutor",
-               "role": "project_admin"}]  # fmt: skip
-    people += [{"name": f"site-{n}", "type": "client", "org": "fedtutor"}
-               for n in range(1, clients + 1)]  # fmt: skip
-    return yaml.safe_dump({
-        "api_version": 3, "name": "fedtutor", "description": "a process for every client",
-        "participants": people,
-        "builders": [
-            {"path": builders + "workspace.WorkspaceBuilder",
-             "args": {"template_file": ["master_template.yml"]}},
-            {"path": builders + "static_file.StaticFileBuilder",
-             "args": {"config_folder": "config", "scheme": "grpc"}},
-            {"path": builders + "cert.CertBuilder"},
-            {"path": builders + "signature.SignatureBuilder"},
-        ],
-    }, sort_keys=False)  # fmt: skip
 
 
 def _free_port() -> int:

@@ -1,8 +1,11 @@
 """Through NVIDIA FLARE: equal bits, faults, and nothing left behind."""
 
+import json
 import os
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -18,6 +21,7 @@ from fedtutor.errors import SettingError, TrainingError
 from fedtutor.processes import launch
 from fedtutor.processes.commands import recipe_of
 
+HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)  # of HTTP/2
 FAMILIES = ("fccl", "fedavg", "fedlgd", "repshare")  # public images, weights, virtual images, peers
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -68,9 +72,7 @@ def killer(places: Path, site: str, after: int, wait: float = 0.0) -> threading.
         while noted() < after:
             time.sleep(0.05)
         time.sleep(wait)
-        for process in launch.of_place(places):
-            if site in process.info["cmdline"]:
-                process.kill()
+        assert launch.kill(site) == 1
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
@@ -99,10 +101,10 @@ def test_a_killed_client_stops_the_run_which_goes_on_later_with_the_same_bits(
 def test_a_round_goes_on_without_a_killed_client(flare):
     run = asked("fccl", on_client_error="leave_out")
     run.timeout = 10
-    killed = killer(flare, "site-3", after=1)
-    with pytest.warns(RuntimeWarning, match="round 2 goes on without street: client street does"):
-        found = launch.federate(run, say=list)
+    killed, said = killer(flare, "site-3", after=1), []
+    found = launch.federate(run, say=said.append)
     killed.join()
+    assert any("round 2 goes on without street: client street does" in line for line in said)
     (failed,) = found["history"]["failures"]
     assert (failed["round"], failed["client"]) == (2, "street")
     last = found["history"]["accuracy"][-1]["matrix"]
@@ -124,6 +126,106 @@ def test_ctrl_c_leaves_no_process_and_no_folder(tmp_path):
     assert started.returncode == 130 and "stopped" in said, wrong
     assert launch.of_place(places) == [] and not list(Path(places).glob("fedtutor-*"))
     shutil.rmtree(places)
+
+
+class Near:
+    """A client's site of FLARE, in this process: `job` is what it was started with."""
+
+    def __init__(self, job):
+        from fedtutor.processes.flare import FlareClient
+
+        self.made, self.name = FlareClient(**job), "site-1"
+
+    def __call__(self, timeout):
+        return self.made
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"scenario.private_size": 40}, "client mnist has other data"), ({"models": ["lenet5"]}, "")],
+)
+def test_a_client_with_other_data_or_code_is_refused_before_round_1(change, words):
+    from fedtutor.processes.flare import FlareServer, Wire, require_same
+
+    scenario, _, _, code = FlareServer(**asked("fedavg").job())._parts()
+    other = Near(asked("fedavg", **change).job())
+    wire = Wire({"mnist": other}, timeout=5)
+    with pytest.raises(TrainingError, match=words or "client mnist has other code") as error:
+        require_same(wire, code, scenario.fingerprint)
+    assert error.value.where == "before round 1"
+    require_same(Wire({"mnist": Near(asked("fedavg").job())}, 5), code, scenario.fingerprint)
+
+
+def test_a_fault_at_a_client_reaches_the_server_in_words():
+    from fedtutor.processes.flare import Wire
+
+    wire = Wire({"mnist": Near(asked("fedavg").job())}, timeout=5)
+    with pytest.raises(TrainingError, match="no longer has its state"):
+        wire("mnist", "unpacked", "none")
+    with pytest.raises(TrainingError, match="AttributeError"):
+        wire("mnist", "no_such_call")
+
+
+def test_a_client_whose_process_is_not_up_yet_is_asked_again(monkeypatch):
+    from nvflare.collab import CollabCallError
+
+    from fedtutor.processes import flare as module
+
+    class Late(Near):
+        asked = 0
+
+        def call(self, message):
+            self.asked += 1
+            if self.asked < 3:
+                raise CollabCallError("site-1", "call", TimeoutError("no cell"))
+            return self.made.call(message)
+
+        def __call__(self, timeout):
+            return self
+
+    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    late = Late(asked("fedavg").job())
+    wire = module.Wire({"mnist": late}, timeout=5)
+    assert wire("mnist", "ready", "", "")["id"] == "mnist" and late.asked == 3
+    late.asked = 0
+    with pytest.raises(TrainingError, match="client mnist does not answer .TimeoutError"):
+        wire("mnist", "row", False)  # one that was up is given up
+
+
+@pytest.mark.slow
+def test_over_grpc_a_stranger_without_a_certificate_does_not_get_in(one_thread):
+    run, answers = asked("fedavg"), []
+
+    def knock(line):
+        (kits,) = Path(tempfile.gettempdir()).glob("fedtutor-*/kits/fedtutor/prod_00")
+        answers.append(
+            (knocked(kits, with_certificate=True), knocked(kits, with_certificate=False))
+        )
+
+    found = launch.federate(run, way="provisioned", say=knock)
+    assert answers == [[True, False]] * 2
+    assert_equal(found["history"], here(run))
+
+
+def knocked(kits: Path, *, with_certificate: bool) -> bool:
+    """Whether the server speaks with somebody who knows its address and its root certificate."""
+    startup = kits / "site-1" / "startup"
+    port = json.loads((startup / "fed_client.json").read_text())
+    port = int(port["servers"][0]["service"]["target"].rpartition(":")[2])
+    context = ssl.create_default_context(cafile=startup / "rootCA.pem")
+    context.set_alpn_protocols(["h2"])
+    context.check_hostname = False
+    if with_certificate:
+        context.load_cert_chain(startup / "client.crt", startup / "client.key")
+    try:
+        with (
+            socket.create_connection(("localhost", port), timeout=5) as plain,
+            context.wrap_socket(plain) as secured,
+        ):
+            secured.sendall(HELLO)
+            return bool(secured.recv(9))
+    except (ssl.SSLError, ConnectionError):
+        return False
 
 
 def test_the_own_recipe_of_a_method():

@@ -1,36 +1,25 @@
 """A federation whose clients are elsewhere has the bits of one process, for every method."""
 
-import io
+import warnings
 
 import pytest
-import torch
 from support.every import CROWDED, NAMES, SETTINGS, small
-from support.federations import federation, tiny_scenario, weights_of
+from support.federations import assert_same_bits, federation, tiny_scenario, weights_of
 
+from fedtutor.engine.files import load_tensors
+from fedtutor.errors import SettingError, StorageError
 from fedtutor.federation import Federation
-from fedtutor.processes.site import Site
-from fedtutor.processes.stage import RemoteFederation
+from fedtutor.methods.fedavg import FedAvg
+from fedtutor.processes.messages import rehearsed
+from fedtutor.processes.site import KEPT
+from fedtutor.processes.stage import Unreachable
 from fedtutor.rounds import run
 
 
-def crossed(value):
-    """`value` as another process would read it."""
-    file = io.BytesIO()
-    torch.save(value, file)
-    file.seek(0)
-    return torch.load(file, weights_only=True)
-
-
-def apart(name: str, *, clients: int = 4, **changes):
-    """(the federation in one process, the same with a site per client, the sites)."""
+def apart(name: str, **changes):
+    """(the federation in one process, the same with a site per client)."""
     here = ready(name, **changes)
-    sites = {c.id: Site(c.id, here.scenario, small(name), here.settings) for c in here.clients}
-
-    def calls(id, name, *arguments):
-        return crossed(getattr(sites[id], name)(*crossed(list(arguments))))
-
-    there = RemoteFederation(here.scenario, small(name), here.settings, calls=calls)
-    return here, there, sites
+    return here, rehearsed(here.scenario, small(name), here.settings)
 
 
 def ready(name: str, **changes) -> Federation:
@@ -38,20 +27,151 @@ def ready(name: str, **changes) -> Federation:
     return federation(small(name), scenario=tiny_scenario(clients=4), **options)
 
 
-def gathered(there, sites) -> dict:
-    """What `weights_of` says of one process, from the sites and the server."""
-    found = {}
-    for id, site in sites.items():
-        own = weights_of(site.place)
-        found |= {key: w for key, w in own.items() if key.startswith(id)}
-    server = weights_of(there)
-    return found | server
+@pytest.mark.parametrize("name", NAMES)
+def test_a_method_has_the_bits_of_one_process(name):
+    here, there = apart(name)
+    assert_equal(run(there), run(here))
+
+
+def assert_equal(there: dict, here: dict) -> None:
+    for key in ("accuracy", "loss", "bytes"):
+        assert here[key] == there[key], key
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_method_has_the_bits_of_one_process(name):
-    here, there, _ = apart(name)
+def test_clients_and_server_end_with_the_same_weights(name):
+    here, there = apart(name)
     run(here)
     run(there)
-    for key in ("accuracy", "loss", "bytes"):
-        assert here.history[key] == there.history[key], key
+    there.clients = []  # they have no weights here
+    theirs = weights_of(there)
+    for id, site in there.sites.items():
+        theirs |= {key: w for key, w in weights_of(site.place).items() if key.startswith(f"{id}/")}
+    assert_same_bits(weights_of(here), theirs)
+
+
+def test_what_crosses_is_noted():
+    _, there = apart("fccl")
+    run(there)
+    calls = {row["call"] for row in there.crossed}
+    assert {"begin_round", "local_update", "row"} < calls
+    assert {row["client"] for row in there.crossed} == set(there.sites)
+    # bytes on the wire are those of the messages, which the channel counts, and a little more
+    counted = sum(row["bytes"] for row in there.history["bytes"])
+    wire = sum(row["up"] + row["down"] for row in there.crossed)
+    assert wire > counted
+
+
+# ---------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda c: c.model.state_dict(),
+        lambda c: c.data,
+        lambda c: c.state["x"],
+        lambda c: c.model(1),
+    ],
+)
+def test_a_look_at_a_client_is_refused_with_the_name_of_the_hook(look):
+    class Own(FedAvg):
+        def aggregate(self, fed, clients):
+            look(clients[0])
+
+    here = ready("fedavg")
+    fed = rehearsed(here.scenario, Own(), here.settings)
+    with pytest.raises(
+        SettingError, match=r"aggregate looks at client\.(model|data|state)"
+    ) as error:
+        run(fed)
+    assert "fed.ask" in error.value.do
+
+
+def test_a_filter_of_the_channel_is_refused():
+    _, there = apart("fedavg")
+    there.channel.filters.append(lambda *a: a)
+    with pytest.raises(SettingError, match="after they have left the client"):
+        run(there)
+
+
+# ------------------------------------------------------------------------------------ faults
+
+
+def silent(fed, id: str, call: str, round_: int) -> None:
+    """From that call on, the client's process answers no more."""
+    answers, dead = fed.calls, []
+
+    def calls(client, name, *arguments):
+        if client == id and (dead or (name == call and fed.round_ == round_)):
+            dead.append(name)
+            raise Unreachable(f"client {client} does not answer", where=name, do="see its log")
+        return answers(client, name, *arguments)
+
+    fed.calls = calls
+    fed.dead = dead
+
+
+MOMENTS = [(name, call) for name in ("fccl", "fedavg", "repshare", "fedlgd", "scaffold")
+           for call in ("begin_round", "ask", "local_update", "row", "packed")
+           if call != "row" or name in ("fccl", "repshare")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "call"), MOMENTS)
+def test_a_silent_client_is_left_out_from_then_on(name, call):
+    _, there = apart(name, participation=1.0, on_client_error="leave_out")
+    last = list(there.sites)[-1]
+    silent(there, last, call, round_=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        history = run(there)
+    assert {row["client"] for row in history["failures"]} == {last}
+    assert len(history["loss"]) == 3 and None not in history["loss"][0]["values"]
+    assert history["loss"][2]["values"][-1] is None
+    assert len(there.dead) == 1  # it is not asked again
+
+
+@pytest.mark.parametrize("call", ["begin_round", "ask", "local_update", "row"])
+def test_a_silent_client_stops_the_run_by_name(call):
+    _, there = apart("fccl", participation=1.0)
+    last = list(there.sites)[-1]
+    silent(there, last, call, round_=2)
+    with pytest.raises(Unreachable, match=f"client {last} does not answer"):
+        run(there)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_goes_on_from_the_states_of_its_clients(name, tmp_path):
+    here = run(ready(name))
+
+    def again():
+        ours = ready(name)
+        fed = rehearsed(ours.scenario, small(name), ours.settings)
+        for id, site in fed.sites.items():
+            site.folder = tmp_path / id
+            site.folder.mkdir(exist_ok=True)
+        return fed
+
+    first = again()
+    silent(first, next(iter(first.sites)), "begin_round", round_=3)
+    with pytest.raises(Unreachable):
+        run(first, checkpoint=tmp_path / "server", every=0)
+    kept = next((tmp_path / "server").glob("round-*2.pt"))
+    assert kept.exists()
+    assert_equal(run(again(), checkpoint=tmp_path / "server", every=0), here)
+    assert all(len(list((tmp_path / id).glob("*.pt"))) <= KEPT for id in first.sites)
+
+
+def test_a_client_without_its_states_says_so(tmp_path):
+    _, there = apart("fedavg")
+    run(there)
+    with pytest.raises(StorageError, match="no longer has its state"):
+        next(iter(there.sites.values())).unpacked("no such name")
+
+
+def test_the_server_keeps_names_and_no_weights_of_a_client(tmp_path):
+    _, there = apart("fccl")
+    run(there, checkpoint=tmp_path, every=0)
+    value = load_tensors(sorted(tmp_path.glob("*.pt"))[-1])
+    clients = {key: kept for key, kept in value["holders"].items() if key != "server"}
+    assert clients and all(isinstance(kept, str) for kept in clients.values())

@@ -1,0 +1,53 @@
+"""A call as bytes, and a rehearsal of the processes inside one.
+
+What crosses is written by torch and read without running any code of the sender: nothing but
+tensors, numbers, texts, and lists and dicts of them comes out.
+"""
+
+import copy
+import io
+
+import torch
+
+from .site import Site
+from .stage import RemoteFederation
+
+
+def written(value) -> bytes:
+    """A plain value as bytes."""
+    file = io.BytesIO()
+    torch.save(value, file)
+    return file.getvalue()
+
+
+def read(message: bytes):
+    """What `written` wrote."""
+    return torch.load(io.BytesIO(message), weights_only=True)
+
+
+def rehearsed(scenario, method, settings, *, seed: int = 0) -> RemoteFederation:
+    """A federation whose clients are elsewhere, all of them in this process after all.
+
+    Every call crosses as bytes, as it would between processes, so a method that breaks the contract
+    is refused here as it is there. `.sites` are the clients' sides by their ids; `.crossed` lists
+    what has crossed: {"round", "client", "call", "down", "up"}, the last two in bytes.
+    """
+    now = {"round": 0}
+    sites = {c.id: Site(c.id, scenario, copy.deepcopy(method), settings, seed=seed)
+             for c in scenario.clients}  # fmt: skip
+    crossed = []
+
+    def calls(id: str, name: str, *arguments):
+        down = written([id, name, list(arguments)])
+        _, name, arguments = read(down)
+        up = written({"value": getattr(sites[id], name)(*arguments)})
+        if name == "begin_round":
+            (now["round"],) = arguments
+        shown = arguments[0] if name == "ask" else name
+        crossed.append({**now, "client": id, "call": shown,
+                        "down": len(down), "up": len(up)})  # fmt: skip
+        return read(up)["value"]
+
+    fed = RemoteFederation(scenario, method, settings, calls=calls, seed=seed)
+    fed.sites, fed.crossed = sites, crossed
+    return fed
