@@ -7,8 +7,9 @@ For maintainers: `python -m fedtutor exercises` makes their exercises from the s
 report` sets what was measured beside what the papers print, `python -m fedtutor reproduce "FCCL+
 X"` plays what is missing of one table and prints it, `python -m fedtutor stale` names what
 other code recorded, `python -m fedtutor again` plays that anew, `python -m fedtutor fold` makes one
-file of many results, `python -m fedtutor describe` says what is in them to machines, and
-`python -m fedtutor benchmark` trains what notebook 07 reads.
+file of many results, `python -m fedtutor describe` says what is in them to machines, `python -m
+fedtutor benchmark` trains what notebook 07 reads, and `python -m fedtutor federate` gives every
+client a process of its own.
 """
 
 import argparse

@@ -27,7 +27,7 @@ def test_ci_runs_the_commands_of_the_readme():
     patterns = re.findall(r"'(\^[^']*\$)'", script)
     found = [re.findall(pattern, README, flags=re.M) for pattern in patterns]
     assert found == [["./run notebooks --only 00"], ["./run tests"]]
-    parts = (patterns[0], "'.[workflow]'", patterns[1])
+    parts = (patterns[0], "'.[workflow,engine]'", patterns[1])
     first, extra, second = map(script.index, parts)
     assert first < extra < second  # Snakemake, without which the workflow's tests are skipped
 
