@@ -129,9 +129,8 @@ def percent_of(results: Sequence, key: str) -> dict[int, float]:
 
 def accuracy(runs: Mapping[str, Sequence], key: str) -> dict[str, np.ndarray]:
     """Method -> accuracy in percent, one per seed that all methods have."""
-    found = {method: percent_of(results, key) for method, results in runs.items()}
-    seeds = sorted(set.intersection(*(set(of) for of in found.values())))
-    return {method: np.array([of[seed] for seed in seeds]) for method, of in found.items()}
+    found = {method: percent_of(results, key) for method, results in shared(runs).items()}
+    return {method: np.array([of[seed] for seed in sorted(of)]) for method, of in found.items()}
 
 
 def lead(runs: Mapping[str, Sequence], key: str, over: Sequence[str]) -> np.ndarray:
@@ -140,11 +139,18 @@ def lead(runs: Mapping[str, Sequence], key: str, over: Sequence[str]) -> np.ndar
     return at["fccl+"] - np.max([at[method] for method in over], axis=0)
 
 
+def shared(runs: Mapping[str, Sequence]) -> dict[str, list]:
+    """The results of the seeds that all methods have: a long run has fewer."""
+    seeds = set.intersection(*({r.seed for r in results} for results in runs.values()))
+    return {method: [r for r in results if r.seed in seeds] for method, results in runs.items()}
+
+
 def gap_by_client(runs: Mapping[str, Sequence], over: Sequence[str]) -> np.ndarray:
     """The same for each client on the digits of others, [seeds, clients]."""
+    paired = shared({method: runs[method] for method in ("fccl+", *over)})
 
     def last(method):
-        matrices = [r.history["accuracy"][-1]["matrix"] for r in runs[method]]
+        matrices = [r.history["accuracy"][-1]["matrix"] for r in paired[method]]
         return 100 * np.array([measures.inter(m, range(len(m))) for m in matrices])
 
     return last("fccl+") - np.max([last(method) for method in over], axis=0)

@@ -38,6 +38,15 @@ def test_a_gap_is_that_of_each_client():
     assert inside.gap_by_client(runs, ["fccl"]) == pytest.approx(np.array([[20, 20]]))
 
 
+def test_a_gap_leaves_out_a_seed_that_not_all_have():
+    def run(seed, other):
+        entry = {"matrix": [[1.0, other], [other, 1.0]]}
+        return SimpleNamespace(seed=seed, history={"accuracy": [entry]})
+
+    runs = {"fccl+": [run(0, 0.5), run(1, 0.6), run(3, 0.9)], "fccl": [run(0, 0.4), run(1, 0.4)]}
+    assert inside.gap_by_client(runs, ["fccl"]) == pytest.approx(np.array([[10, 10], [20, 20]]))
+
+
 def test_halves_repeat_the_last_round_for_who_trains_alone():
     talks = [
         moment(0, "end", 0.1, 0), moment(1, "after_collaborate", 0.2, 0), moment(1, "end", 0.3, 0)
