@@ -83,7 +83,7 @@ def killer(places: Path, site: str, after: int, wait: float = 0.0) -> threading.
 def test_a_killed_client_stops_the_run_which_goes_on_later_with_the_same_bits(
     flare, tmp_path, one_thread
 ):
-    run = asked("fccl", rounds=3)
+    run = asked("fccl", rounds=3, client_epochs=[4] * 4)
     run.states, run.timeout = str(tmp_path / "states"), 15
     killed = killer(flare, "site-2", after=1)
     with pytest.raises(TrainingError, match="client optical does not answer"):
@@ -99,7 +99,7 @@ def test_a_killed_client_stops_the_run_which_goes_on_later_with_the_same_bits(
 
 @pytest.mark.slow
 def test_a_round_goes_on_without_a_killed_client(flare):
-    run = asked("fccl", on_client_error="leave_out")
+    run = asked("fccl", client_epochs=[8] * 4, on_client_error="leave_out")
     run.timeout = 10
     killed, said = killer(flare, "site-3", after=1), []
     found = launch.federate(run, say=said.append)
