@@ -203,7 +203,7 @@ def test_over_grpc_a_stranger_without_a_certificate_does_not_get_in(one_thread):
         )
 
     found = launch.federate(run, way="provisioned", say=knock)
-    assert answers == [[True, False]] * 2
+    assert answers == [(True, False)] * 2
     assert_equal(found["history"], here(run))
 
 
