@@ -1,6 +1,7 @@
 """A second `run` of a federation: it goes on where it stood, or says why it cannot."""
 
 import copy
+import gc
 import os
 import signal
 import threading
@@ -220,9 +221,14 @@ def test_left_out_clients_are_not_noted_twice(tmp_path):
 
 @pytest.fixture
 def ctrl_c():
-    """Ctrl-C interrupts, also where these tests are a shell's background job."""
+    """Ctrl-C interrupts, also in a shell's background job and beside hypothesis.
+
+    Hypothesis is called by the garbage collection, where Python drops an interrupt.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.disable()
     yield
+    gc.enable()
     signal.signal(signal.SIGINT, before)
 
 
