@@ -170,7 +170,7 @@ def test_curves_show_mean_band_and_direct_labels(made):
     assert "2 seeds" in _caption(figure) and "standard deviation" in _caption(figure)
     clients = figures.curves({"fedavg": [[0.1], [0.3]]}, title="Two clients", over="clients")
     assert "mean over 2 clients" in _caption(clients)
-    exact = figures.curves({"fedavg": [[0.1, 0.3]]}, title="Counted", over=None)
+    exact = figures.curves({"fedavg": [[0.1, 0.3]]}, title="Counted bytes", over=None)
     assert "seed" not in _caption(exact) and "known" not in _caption(exact)
     labels = [t.get_text() for t in _with_id(made["curves, labels"], "direct label")]
     assert sorted(labels) == ["FCCL", "FCCL+", "FedAvg", "local only (solo)"]
