@@ -14,8 +14,8 @@ from ..experiments.arenas import ARENAS
 from ..experiments.arenas import RECIPE as BENCHMARK
 from ..papers import published_table, spread, verdict
 from ..papers.verdicts import HOLDS, UNDECIDED
-from .doubts import accuracy
-from .rows import Rows
+from .doubts import accuracy, before_local
+from .rows import Rows, told
 from .seen import on_real_digits
 from .start import setting
 
@@ -28,6 +28,9 @@ NO_PHOTOGRAPHS = "none (training alone)"
 CLIENTS = {"MNIST": "M", "USPS": "U", "SVHN": "SV", "rendered (paper: SYN)": "SY"}
 ONE = {"models": ["small_cnn"]}  # the network of all clients in Table 3
 AWAY, HOME = "others' digits", "own digits"
+START = "networks before round 1"
+TAUGHT = [AWAY, f"{AWAY}, minus none", HOME, f"{HOME}, minus none",
+          f"{AWAY}, in the last local half"]  # fmt: skip
 
 
 # ------------------------------------------------------------------------------ the tables
@@ -42,8 +45,9 @@ def compared(run, name: str) -> Rows:
     found = rows(run)
     first, side = next(iter(found.values())), about.get("of", AWAY)
     keys = ("intra", "inter") if side == HOME else ("inter", "intra")
-    measured = {label: accuracy(r, keys[0]) for label, r in found.items()}
-    other = {label: accuracy(r, keys[1]) for label, r in found.items()}
+    measured, other = ({label: accuracy(r, key) for label, r in found.items()} for key in keys)
+    if about.get("start"):
+        measured[START] = measured[ALONE] - since_start(found[ALONE], keys[0])
     shown = dict(printed())
     return Rows(
         f"{title}: accuracy on {side}, in %. {setting(first)} · "
@@ -85,14 +89,49 @@ def equal_networks(run) -> dict[str, list]:
     return found
 
 
-def fml_with_four_networks(run) -> np.ndarray:
-    """FML less training alone on own digits, bundled, in points: runs of notebook 07.
+def taught(run) -> pd.DataFrame:
+    """FCCL by its teachers, real digits: accuracy in percent, differences to none in points.
 
-    Every client has another network, and nobody is pretrained.
+    The last column is the change on others' digits while the clients train at home in the last
+    round. The last row has the paper's gains, with CIFAR-100 and with ImageNet.
     """
-    change = ARENAS["four networks"].changes["quick"]
-    fml, solo = (run.recorded(m, recipe=BENCHMARK, **change) for m in ("fml", "solo"))
-    return accuracy(fml, "intra") - accuracy(solo, "intra")
+    found, rows = teachers(run), {}
+    for name, results in found.items():
+        row = []
+        for key in ("inter", "intra"):
+            values = accuracy(results, key)
+            less = values - accuracy(found["none"], key)
+            row += [spread(values, 1), "" if name == "none" else points(less)]
+        rows[name] = [*row, points(accuracy(results, "inter") - before_local(results))]
+    gains = published_table("FCCL", "text").set_index("method")["value"]
+    rows["both, printed"] = ["", f"{gains.iloc[0]:+.1f}", "", f"{gains.iloc[1]:+.1f}", ""]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=TAUGHT)
+
+
+def controls(run) -> dict[str, np.ndarray]:
+    """Why RCFL and FML stand where they do in Table 3: differences in points, one per seed.
+
+    With four networks, FML and training alone are runs of notebook 07, where nobody is pretrained.
+    """
+    equal, changes = equal_networks(run), {**ONE, "rcfl.average": True, "rcfl.alpha": 0.0}
+    four = ARENAS["four networks"].changes["quick"]
+    fml, solo = (run.recorded(m, recipe=BENCHMARK, **four) for m in ("fml", "solo"))
+    average = accuracy(equal[AVERAGING], "inter")
+    return {
+        "RCFL, half of the way back: others' digits, minus FedAVG":
+            accuracy(equal["RCFL"], "inter") - average,
+        "RCFL, no way back: the same":
+            accuracy(run.recorded("rcfl", **changes), "inter") - average,
+        "FML, one network: own digits, minus SOLO":
+            accuracy(equal["FML"], "intra") - accuracy(equal[ALONE], "intra"),
+        "FML, four networks (notebook 07): the same":
+            accuracy(fml, "intra") - accuracy(solo, "intra"),
+    }  # fmt: skip
+
+
+def in_points(gains: Mapping[str, Sequence[float]]) -> pd.DataFrame:
+    """Differences, one per seed and row, as a table: mean ± sd, * where told from zero."""
+    return pd.DataFrame({"points": {name: points(values) for name, values in gains.items()}})
 
 
 def clients(run, table: str) -> pd.DataFrame:
@@ -125,6 +164,12 @@ def sorted_out(gains: Mapping[str, Sequence[float]]) -> tuple[list[str], list[st
     above = [name for name, word in said.items() if word == HOLDS]
     neither = [name for name, word in said.items() if word == UNDECIDED]
     return above, [name for name in said if name not in above + neither], neither
+
+
+def points(gains: Sequence[float]) -> str:
+    """Mean ± sd with its sign, and a * where the seeds tell it from zero: "+4.1 ± 0.8*"."""
+    text = spread(gains, 1, signed=True)
+    return (text[1:] if text[1:].startswith("0.0 ") else text) + told(gains).strip()
 
 
 def listed(names: Sequence[str]) -> str:
@@ -169,7 +214,7 @@ def worst_client(results: Mapping[str, Sequence], by_client: Callable) -> dict:
 
 def _closest(measured: Mapping[str, np.ndarray]) -> list[str]:
     """The best row beside FCCL, by the mean over seeds."""
-    return [max((name for name in measured if name != "FCCL"), key=lambda n: measured[n].mean())]
+    return [max(RIVALS, key=lambda name: measured[name].mean())]
 
 
 def _but(*left_out: str) -> Callable:
@@ -186,7 +231,8 @@ def _printed(table: str, part: str) -> dict[str, float]:
 TABLES: dict[str, tuple[Callable, str, Callable, dict]] = {
     # name: (rows of a run, title, printed numbers, what `compared` needs besides)
     "1": (real, "Table 1", lambda: _printed("1", "Digits"), {"less": "FCCL"}),
-    "2": (real, "Table 2", lambda: _printed("2", "Digits"), {"less": "FCCL", "of": HOME}),
+    "2": (real, "Table 2", lambda: _printed("2", "Digits"),
+          {"less": "FCCL", "of": HOME, "start": True}),
     "photographs": (photographs, "Fig. 7, photographs", dict,
                     {"less": NO_PHOTOGRAPHS, "decides": _but(NO_PHOTOGRAPHS)}),
     "teachers": (teachers, "Fig. 8, teachers", dict,
