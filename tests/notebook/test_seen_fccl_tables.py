@@ -72,6 +72,8 @@ def test_clients_stand_beside_their_own_printed_numbers(run):
     last = [r.history["accuracy"][-1]["matrix"] for r in tables.real(run)["FCCL"]]
     usps = 100 * np.mean([matrix[1][1] for matrix in last])
     assert home.loc["FCCL", "USPS"].startswith(f"{usps:.1f} ±")
+    guests = 100 * np.mean([[matrix[1][k] for k in (0, 2, 3)] for matrix in last])
+    assert away.loc["FCCL", "USPS"].startswith(f"{guests:.1f} ±")
     with pytest.raises(FedtutorError, match="one of: 1, 2"):
         tables.clients(run, "3")
 
