@@ -54,8 +54,9 @@ def paired(differences: Mapping[str, Mapping[str, Sequence[float]]], *, title: s
         for label, values in rows.items():
             _row(axes, labels.index(label), values, _look(label), digits)
     _limits(drawn[0], panels)
-    sides = [f"← {left}" if left else "", f"difference ({unit})", f"{right} →" if right else ""]
-    figure.supxlabel("        ".join(filter(None, sides)), size=10.5)
+    sides = {"left": left, "right": right}
+    sides = [f"{side} of zero: {means}" for side, means in sides.items() if means]
+    figure.supxlabel("   ·   ".join([f"difference ({unit})", *sides]), size=10.5)
     counts = [len(values) for rows in panels.values() for values in rows.values()]
     note = "Dot: a seed; large marker and number: mean over {}; line: ± one standard deviation."
     caption(figure, spread_note(note, counts))

@@ -5,7 +5,6 @@ Every function returns plain numbers for one seed. `run` is what the start cell 
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -16,8 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from .. import experiments, losses, measures
 from ..figures import display_name
 from ..methods.shared.public import teacher_logits
-from ..papers import spread, verdict
-from ..papers.verdicts import HOLDS
+from ..papers import spread
 
 FEATURES, CLASSES, BATCH, WILD = 16, 10, 128, 4  # of `turned`
 HOME = ["before", "before, offsets", "after", "after, old statistics", "after, offsets"]
@@ -204,13 +202,6 @@ def late_gain(results: Sequence, key: str, *, last: int = 10) -> np.ndarray:
     curves = [[at[key] for at in experiments.accuracies(r.history)] for r in results]
     curves = 100 * np.array(curves)
     return curves[:, -5:].mean(1) - curves[:, -last - 5 : -last].mean(1)
-
-
-def neighbors(results: dict, key: str) -> tuple[int, int]:
-    """Pairs of neighbors in the ranking by mean accuracy: told apart by the seeds, and all."""
-    order = sorted((accuracy(found, key) for found in results.values()), key=np.mean, reverse=True)
-    told = [verdict(above - below, +1) == HOLDS for above, below in pairwise(order)]
-    return sum(told), len(told)
 
 
 def home_table(found: dict) -> pd.DataFrame:

@@ -64,7 +64,7 @@ class Rows:
         base = self.less.get(label)
         own = base in (None, label)
         gains = None if own else self.gains(label)
-        said = "" if own else _signed(gains) + told(gains)
+        said = "" if own else signed(gains) + told(gains)
         shown = self.printed.get(label)
         ahead = not own and shown is not None and base in self.printed
         cells = ["" if shown is None else f"{shown:.1f}"] if self.printed else []
@@ -145,7 +145,7 @@ def effect(what: str, gains: Sequence[float], where: str = "") -> str:
         gains,
         above=f"{what} gains {{value}} points{where}",
         below=f"{what} loses {{value}} points{where}",
-        unclear=f"{what} changes accuracy{where} by {_signed(gains)} points, not told from zero",
+        unclear=f"{what} changes accuracy{where} by {signed(gains)} points, not told from zero",
         digits=1,
     )
 
@@ -160,11 +160,11 @@ def against(what: str, other: str, gains: Sequence[float], where: str = "") -> s
         gains,
         above=f"{what} is {{value}} points ahead of {other}{where}",
         below=f"{what} is {{value}} points behind {other}{where}",
-        unclear=f"{what} is not told from {other}{where} ({_signed(gains)} points)",
+        unclear=f"{what} is not told from {other}{where} ({signed(gains)} points)",
         digits=1,
     )
 
 
-def _signed(values: Sequence[float]) -> str:
+def signed(values: Sequence[float]) -> str:
     """Mean ± sd with the mean's sign and one digit; a mean that is zero has none."""
     return re.sub(r"^[+-](?=0\.0 )", "", spread(values, 1, signed=True))

@@ -14,10 +14,23 @@ from .stage import RemoteFederation
 
 
 def written(value) -> bytes:
-    """A plain value as bytes."""
+    """A plain value as bytes; of a tensor that is part of a larger one, its own numbers alone."""
     file = io.BytesIO()
-    torch.save(value, file)
+    torch.save(_apart(value), file)
     return file.getvalue()
+
+
+def _apart(value):
+    """The same value, each tensor with a storage of its own.
+
+    torch writes a tensor's whole storage: one image of a client would take all others along.
+    """
+    if isinstance(value, torch.Tensor):
+        larger = value.untyped_storage().nbytes() > value.numel() * value.element_size()
+        return value.clone() if larger else value
+    if isinstance(value, dict):
+        return {key: _apart(part) for key, part in value.items()}
+    return type(value)(map(_apart, value)) if type(value) in (list, tuple) else value
 
 
 def read(message: bytes):

@@ -5,6 +5,7 @@ name and with plain values (`site.py`); the server holds no network, state or im
 a method that looks for one is refused with the name of the hook that does.
 """
 
+import copy
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -120,6 +121,9 @@ class RemoteFederation(Federation):
                  device="cpu"):  # fmt: skip
         self.calls = calls
         super().__init__(scenario, method, settings, seed=seed, device=device)
+        named = copy.copy(self.scenario)
+        vars(named).update(clients=tuple(self.clients), fingerprint=scenario.fingerprint)
+        self.scenario = named  # no way through it to private images, either
 
     def set_up(self) -> None:
         """A server without networks, and a stand-in for every client."""

@@ -27,6 +27,7 @@ from pygments.util import ClassNotFound
 from traitlets.config import Config
 
 from ..engine.files import ROOT, write_atomically
+from . import glossary
 from .mathml import mathml
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -230,6 +231,9 @@ def _localized(body: str, folder: Path, page: Path, site: Site) -> str:
         kind = mimetypes.guess_type(file.name)[0] or "image/png"
         data = base64.b64encode(file.read_bytes()).decode("ascii")
         image["src"] = f"data:{kind};base64,{data}"
+    where = f"{glossary.NOTEBOOK}.html"
+    if where in site.titles and page.name in site.titles and page.name != where:
+        glossary.explain(text, f"{where}#glossary")
     return str(text)
 
 

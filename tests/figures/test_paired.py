@@ -41,7 +41,8 @@ def test_zero_is_in_the_picture_and_in_words(monkeypatch):
     figure = figures.paired(TWO, title="FedAvg gains", **SIDES)
     words = words_of(figure, monkeypatch)
     below = next(text for text in words if "difference (points)" in text)
-    assert below.startswith("← worse than alone") and below.endswith("better than alone →")
+    assert "left of zero: worse than alone" in below
+    assert below.endswith("right of zero: better than alone")
     for axes in figure.axes:
         low, high = axes.get_xlim()
         assert low < -9 and high > 6

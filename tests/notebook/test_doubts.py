@@ -92,14 +92,6 @@ def test_reading_of_results():
     assert doubts.ahead_of_best(rivals, "mine", ["a", "b"], "inter") == pytest.approx([10, -10])
 
 
-def test_neighbors_are_told_apart_by_every_seed():
-    low, high = (result([[0.5, v], [v, 0.5]], moments=("end",)) for v in (0.1, 0.4))
-    middle = result([[0.5, 0.2], [0.2, 0.5]], moments=("end",))
-    rows = {"x": [low, low], "y": [high, high], "z": [middle, high]}
-    assert doubts.neighbors({k: rows[k] for k in "xy"}, "inter") == (1, 1)
-    assert doubts.neighbors(rows, "inter") == (0, 2)
-
-
 def test_late_gain_is_five_rounds_less_five_before():
     def rising(step):
         curve = [{"moment": "end", "round": n, "epoch": 0,

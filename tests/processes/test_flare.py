@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -116,7 +117,9 @@ def test_ctrl_c_leaves_no_process_and_no_folder(tmp_path):
     places = tempfile.mkdtemp(prefix="ft-", dir="/tmp")  # a socket's path must be short
     words = [sys.executable, "-m", "fedtutor", "federate", "fedavg", "--rounds", "50"]
     environment = {**os.environ, "TMPDIR": places, "PYTHONPATH": str(ROOT)}
-    started = subprocess.Popen(words, cwd=tmp_path, env=environment, text=True,
+    # A shell's background job ignores Ctrl-C, and so do its children, if nobody says otherwise
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    started = subprocess.Popen(words, cwd=tmp_path, env=environment, text=True, preexec_fn=heard,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
     while "round 1" not in started.stdout.readline():
         assert started.poll() is None, started.stderr.read()

@@ -3,6 +3,7 @@
 import warnings
 
 import pytest
+import torch
 from support.every import CROWDED, NAMES, SETTINGS, small
 from support.federations import assert_same_bits, federation, tiny_scenario, weights_of
 
@@ -10,7 +11,7 @@ from fedtutor.engine.files import load_tensors
 from fedtutor.errors import SettingError, StorageError
 from fedtutor.federation import Federation
 from fedtutor.methods.fedavg import FedAvg
-from fedtutor.processes.messages import rehearsed
+from fedtutor.processes.messages import read, rehearsed, written
 from fedtutor.processes.site import KEPT
 from fedtutor.processes.stage import Unreachable
 from fedtutor.rounds import run
@@ -86,6 +87,26 @@ def test_a_look_at_a_client_is_refused_with_the_name_of_the_hook(look):
     ) as error:
         run(fed)
     assert "fed.ask" in error.value.do
+
+
+def test_the_scenario_of_the_server_leads_to_no_private_image():
+    class Own(FedAvg):
+        def aggregate(self, fed, clients):
+            return fed.scenario.clients[0].private
+
+    here = ready("fedavg")
+    fed = rehearsed(here.scenario, Own(), here.settings)
+    with pytest.raises(SettingError, match=r"aggregate looks at client\.private"):
+        run(fed)
+    assert fed.scenario.fingerprint == here.scenario.fingerprint
+
+
+def test_one_image_does_not_take_the_others_along():
+    images = torch.rand(100, 3, 8, 8)
+    message = written({"value": [images[:1], (images[1], 2)]})
+    assert len(message) < images[:2].nbytes + 4096 < images.nbytes
+    one, (other, number) = read(message)["value"]
+    assert torch.equal(one, images[:1]) and torch.equal(other, images[1]) and number == 2
 
 
 def test_a_filter_of_the_channel_is_refused():

@@ -1,0 +1,260 @@
+"""The tables of notebook 04b: RepShare and its rivals beside what the paper prints.
+
+`run` is what the start cell made. Accuracies are of the last round, in percent, one per seed.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+
+from ..papers import published_table, spread
+from .rows import Rows, signed, told
+from .seen_repshare import curve, points
+from .start import setting
+
+CODE = {"repshare.reading": "code"}  # the author's means over features and classes
+OWN = {"fedavg.start_from": "client"}  # each client of FedAvg starts from weights of its own
+METHODS = {
+    "FL": ("fedavg", {}),
+    "IL": ("solo", {}),
+    "FD": ("fd", {}),
+    "RepShare": ("repshare", CODE),
+    "CL": ("central", {}),
+}
+SMALL = {"eval_every": 100, "scenario.test_size": 2000}
+AUTHORS = {  # the first 1,200 images of the file, dealt evenly, as in the author's code
+    "scenario.draw": "first",
+    "scenario.partition": "dirichlet",
+    "scenario.beta": 1e15,
+    "eval_every": 100,
+}
+EVEN = {key: value for key, value in AUTHORS.items() if key != "scenario.draw"}
+IMAGES = "the author's 1,200 images"
+CHOICES = {
+    "batches of 64, not 32": {"batch_size": 64},
+    "batches of 16, not 32": {"batch_size": 16},
+    "pixels not normalized": {"scenario.norm": "none"},
+    "another random draw": {"scenario.split_seed": 1},
+}
+THREE = {"scenario.num_clients": 3, "scenario.private_size": 360, "eval_every": 60}
+PULL, TELL = (0.0, 1.0, 10.0, 100.0), (0.0, 1.0, 10.0)  # weights: the distance, the discriminator
+SETS = {"fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR10"}
+SIZES = (1, 2, 5, 10)  # images in a mean that is attacked
+REDUCED = {"rounds": 20, "eval_every": 20, "scenario.test_size": 500}
+
+
+def of_paper(run, method: str, clients: int = 10, **changes) -> list:
+    """Results at the paper's MNIST settings, with seeds 0, 1 and 2."""
+    few = {} if clients == 10 else {"scenario.num_clients": clients}
+    return run.recorded(method, profile="paper", seeds=[0, 1, 2], **few, **changes)
+
+
+def printed(images: str = "MNIST", clients: int = 10) -> dict[str, float]:
+    """Row -> printed accuracy of a column of Table 1."""
+    table = published_table("RepShare", "1").set_index("method")
+    return table[f"{images} N={clients}"].to_dict()
+
+
+def moved(run) -> dict[str, dict[str, np.ndarray]]:
+    """Row -> unprinted choice -> points by which it changes accuracy at N = 10, one per seed.
+
+    Everything else stays as in our runs; both sides of a difference have the same test images.
+    """
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for row, (method, own) in METHODS.items():
+        start = points(of_paper(run, method, **own, **SMALL))
+        found[row] = {
+            choice: points(of_paper(run, method, **own, **SMALL, **change)) - start
+            for choice, change in CHOICES.items()
+        }
+        whole = points(of_paper(run, method, **own))
+        found[row][IMAGES] = points(of_paper(run, method, **own, **AUTHORS)) - whole
+    return found
+
+
+def moves(found: Mapping[str, Mapping[str, Sequence[float]]]) -> pd.DataFrame:
+    """What `moved` found as texts: a choice per line, a row of Table 1 per column."""
+    return pd.DataFrame(
+        {row: {choice: signed(gains) + told(gains) for choice, gains in choices.items()}
+         for row, choices in found.items()}
+    )  # fmt: skip
+
+
+def both_draws(run, rows: Mapping[str, tuple[str, str, int, Mapping]]) -> pd.DataFrame:
+    """Printed, measured on our random draw, and on the author's images.
+
+    rows: label -> (row of Table 1, method, clients, changes). A star: two standard deviations or
+    more from the print.
+    """
+    table = {}
+    for label, (row, method, clients, changes) in rows.items():
+        known = printed(clients=clients)[row]
+        sides = [points(of_paper(run, method, clients, **changes, **images))
+                 for images in ({}, AUTHORS)]  # fmt: skip
+        cells = [spread(values, 1) + " *" * far(values, known) for values in sides]
+        table[label] = [f"{known:.1f}", *cells]
+    return pd.DataFrame(table, index=["printed", "our draw", "the author's images"]).T
+
+
+def far(values: Sequence[float], known: float) -> bool:
+    """Whether a mean over seeds is more than two standard deviations from a printed number."""
+    return bool(abs(np.mean(values) - known) > 2 * np.std(values, ddof=1))
+
+
+def variants(run, method: str, title: str, first: str,
+             changes: Mapping[str, Mapping], **own) -> Rows:  # fmt: skip
+    """A baseline in several variants at N = 10, each less the first."""
+    tried = {first: own, **changes}
+    results = {label: of_paper(run, method, **SMALL, **change) for label, change in tried.items()}
+    measured = {label: points(found) for label, found in results.items()}
+    about = setting(results[first])
+    return Rows(f"{title}: accuracy in %. {about} · 2,000 test images · recorded", measured,
+                less=first, results=results, decides=list(changes)[:2])  # fmt: skip
+
+
+def grid(run) -> dict[tuple[float, float], list]:
+    """(weight of the distance, of the discriminator) -> results; both 0 is training alone."""
+
+    def weighed(pull: float, tell: float) -> list:
+        if not pull and not tell:
+            return run.recorded("solo", **THREE)
+        changes = {"repshare.lambda_kd": pull} if pull != 10.0 else {}
+        changes |= {"repshare.lambda_disc": tell} if tell != 1.0 else {}
+        return run.recorded("repshare", **THREE, **CODE, **changes)
+
+    return {(pull, tell): weighed(pull, tell) for pull in PULL for tell in TELL}
+
+
+def other_images(run, name: str, clients: int = 10) -> Rows:
+    """The column of another data set, early in training: 600 images, LeNet5, 20 rounds."""
+    given = {**REDUCED, "scenario.num_clients": clients}
+    results = {row: run.recorded(method, name, **given, **own)
+               for row, (method, own) in METHODS.items() if row != "CL"}  # fmt: skip
+    words = SETS[name].replace("CIFAR10", "CIFAR-10")
+    known = {row: printed(SETS[name], clients)[row] for row in results}
+    caption = (f"Table 1, {words}, N = {clients}: accuracy in %. {setting(results['IL'])} · "
+               "600 images, LeNet5, 20 rounds · recorded")  # fmt: skip
+    return Rows(caption, {row: points(found) for row, found in results.items()}, less="IL",
+                printed=known, decides=["RepShare"], results=results)  # fmt: skip
+
+
+def central(run, name: str) -> np.ndarray:
+    """Accuracy of central training on another data set, as `other_images` has it."""
+    return points(run.recorded("central", name, **REDUCED, **{"scenario.num_clients": 10}))
+
+
+def situations(run, *, noise: float, clip: float) -> dict[str, tuple[list, list]]:
+    """What the paper states and does not run -> (RepShare, training alone), results per seed."""
+    mixed = {**THREE, "models": ["lenet5", "simple_cnn", "lenet5"]}
+    half = {**THREE, "participation": 0.5}
+    alone = run.recorded("solo", **THREE)
+    private = {"repshare.clip": clip, "repshare.noise": noise}
+
+    def shared(**changes) -> list:
+        return run.recorded("repshare", **CODE, **changes)
+
+    return {
+        "as in section 3": (shared(**THREE), alone),
+        "two kinds of networks": (shared(**mixed), run.recorded("solo", **mixed)),
+        "half of the clients offline": (shared(**half), run.recorded("solo", **half)),
+        "no server": (shared(**THREE, **{"repshare.topology": "peer"}), alone),
+        "noise on the means": (shared(**THREE, **private), alone),
+    }
+
+
+def lag(run) -> np.ndarray:
+    """Points by which RepShare's lag behind training alone shrinks, round 20 to 100, per seed."""
+    alone, shares = (curve(of_paper(run, m, **own)) for m, own in
+                     (METHODS["IL"], METHODS["RepShare"]))  # fmt: skip
+    behind = 100 * (alone - shares)  # every ten rounds
+    return behind[:, 1] - behind[:, -1]
+
+
+def who_lacks(fed) -> pd.DataFrame:
+    """Per client the classes it has, and of how many it gets means and observations in round 2."""
+    fed.method.start(fed)
+    for round_ in (1, 2):  # what was sent in round 1 arrives in round 2
+        fed.begin_round(round_)
+        fed.method.collaborate(fed, fed.clients)
+        received = {client.id: client.state["received"] for client in fed.clients}
+        fed.method.aggregate(fed, fed.clients)
+    return pd.DataFrame({
+        client.id: {
+            "classes it has": len(client.data.y.unique()),
+            "global means it gets": int(received[client.id]["owned"].sum()),
+            "observations it gets": int(received[client.id]["known"].sum()),
+        }
+        for client in fed.clients
+    }).T  # fmt: skip
+
+
+# --- looks into a federation, and what an attacker reads off
+
+
+@torch.no_grad()
+def both_sides(fed) -> list | None:
+    """Every twelfth of a run [client, 2]: accuracy on private images and on 300 test images."""
+    if fed.round_ % max(1, fed.settings.rounds // 12):
+        return None
+    held = next(iter(fed.scenario.tests.values()))[torch.arange(300)]
+    found = []
+    for client in fed.clients:
+        network = fed.method.evaluated(fed, client).eval()
+        found.append([_right(network, fed, images) for images in (client.data, held)])
+    return found
+
+
+def _right(network, fed, images) -> float:
+    answers = network(fed.scenario.normalize(images.x.to(fed.device))).argmax(1)
+    return float((answers == images.y.to(fed.device)).double().mean())
+
+
+@torch.no_grad()
+def leaks(fed) -> dict:
+    """What the first client's features tell, before round 1 and after the last; else nothing.
+
+    "found": `betrayed` for means of `SIZES` images; "explained": `explained`.
+    """
+    if fed.round_ not in (0, fed.settings.rounds):
+        return {}
+    client = fed.clients[0]
+    others = next(iter(fed.scenario.tests.values()))[torch.arange(1000)]
+    found = []
+    for images in (client.data, others):
+        x = fed.scenario.normalize(images.x.to(fed.device))
+        h = client.model.eval().features(x)
+        found.append((h.cpu(), x.flatten(1).cpu(), images.y.cpu()))
+    client.model.train()
+    h, _, y = found[0]
+    return {"found": [betrayed(h, y, n) for n in SIZES], "explained": explained(found)}
+
+
+def betrayed(h: torch.Tensor, y: torch.Tensor, n: int, *, draws: int = 20) -> float:
+    """Share of pairs in which an image in a mean of n is nearer to it than one that is not.
+
+    h: features [images, d], y: labels. Both images of a pair are of the mean's class; one half is
+    guessing.
+    """
+    g, wins = torch.Generator().manual_seed(0), []
+    for c in y.unique():
+        mine = h[y == c]
+        for _ in range(draws if len(mine) > n else 0):
+            mixed = mine[torch.randperm(len(mine), generator=g)]
+            distance = (mixed - mixed[:n].mean(0)).norm(dim=1)
+            wins.append(float((distance[:n, None] < distance[None, n:]).double().mean()))
+    return float(np.mean(wins))
+
+
+def explained(moment: Sequence[tuple]) -> float:
+    """Share of the pixels' variance that a linear decoder from features explains.
+
+    moment: (features, pixels, labels) of the client's own images, on which the decoder is judged,
+    and of others, on which it is fitted.
+    """
+    (h, x, _), (h_other, x_other, _) = moment
+    A, own = (torch.cat([v, torch.ones(len(v), 1)], 1) for v in (h_other, h))
+    decoder = torch.linalg.solve(A.T @ A + 1e-2 * torch.eye(A.shape[1]), A.T @ x_other)
+    left = (own @ decoder - x).square().sum()
+    return 1 - float(left / (x - x_other.mean(0)).square().sum())
