@@ -49,8 +49,8 @@ def curves(
     then marked. Other values: `share=False` and a `ylabel` with their unit. Up to four lines are
     labeled at their ends. `styles` (see `in_order`) is for series that are no methods; `over` says
     what the first dimension is where it is not seeds; None: the values are exact, and no note says
-    how they spread. `marked`: the points, counted from 0, that
-    have a marker on every line; otherwise some do, spread so that lines can be told apart.
+    how they spread. `marked`: the points, counted from 0, that have a marker on every line;
+    otherwise some do, spread so that lines can be told apart.
     """
     series = mapping(series, where="curves")
     data = {n: numbers(v, 2, where=f"curves, {n}", share=share) for n, v in series.items()}

@@ -15,7 +15,7 @@ from ..experiments.arenas import RECIPE as BENCHMARK
 from ..papers import published_table, spread, verdict
 from ..papers.verdicts import HOLDS, UNDECIDED
 from .doubts import accuracy, before_local
-from .rows import Rows, told
+from .rows import Rows, signed, told
 from .seen import on_real_digits
 from .start import setting
 
@@ -168,8 +168,7 @@ def sorted_out(gains: Mapping[str, Sequence[float]]) -> tuple[list[str], list[st
 
 def points(gains: Sequence[float]) -> str:
     """Mean ± sd with its sign, and a * where the seeds tell it from zero: "+4.1 ± 0.8*"."""
-    text = spread(gains, 1, signed=True)
-    return (text[1:] if text[1:].startswith("0.0 ") else text) + told(gains).strip()
+    return signed(gains) + told(gains).strip()
 
 
 def listed(names: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from bs4 import BeautifulSoup, NavigableString, Tag
 from ..engine.files import ROOT
 
 NOTEBOOK = "00_start_here"
-HEAD = re.compile(r"(?:^|(?<=\. ))(\*\*[^*]+\*\*(?:, \*\*[^*]+\*\*)*)(?::| has) ")
+HEAD = re.compile(r"(?:^|(?<=\. ))(\*\*[^*]+\*\*(?:, \*\*[^*]+\*\*)*): ")
 APART = ["a", "code", "pre", "math", "h1", "h2", "h3", "h4", "summary", "th", "script", "style"]
 
 

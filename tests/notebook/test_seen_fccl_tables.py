@@ -21,14 +21,6 @@ def run():
     return start(dict(PARAMETERS), recipe="fccl")
 
 
-@pytest.fixture
-def nothing_trains(monkeypatch):
-    def train(*args, **options):
-        raise AssertionError(f"trains {args[1:]}")
-
-    monkeypatch.setattr(sys.modules["fedtutor.notebook.start"], "train", train)
-
-
 @pytest.mark.parametrize("name", tables.TABLES)
 def test_every_row_of_every_table_is_recorded(run, name, nothing_trains):
     found = tables.compared(run, name)

@@ -1,6 +1,5 @@
 """The tables of notebook 03b: all rows are recorded, printed numbers stand in the right rows."""
 
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,14 +17,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:recorded by other code")
 @pytest.fixture(scope="module")
 def run():
     return start(dict(PARAMETERS), recipe="fedcsd")
-
-
-@pytest.fixture
-def nothing_trains(monkeypatch):
-    def train(*args, **options):
-        raise AssertionError(f"trains {args[1:]}")
-
-    monkeypatch.setattr(sys.modules["fedtutor.notebook.start"], "train", train)
 
 
 def result(*accuracies):

@@ -1,0 +1,47 @@
+"""The tables of notebook 05b: recorded rows beside the print, and what a print tells."""
+
+import pytest
+
+from fedtutor.notebook import seen_fedlgd_tables as tables
+from fedtutor.notebook.start import start
+
+PARAMETERS = {"profile": "quick", "scenario": None, "seeds": [0, 1, 2], "methods": ["fedlgd"],
+              "device": "cpu", "overrides": {}}  # fmt: skip
+pytestmark = pytest.mark.filterwarnings("ignore:recorded by other code")
+
+
+@pytest.fixture(scope="module")
+def run():
+    return start(dict(PARAMETERS), recipe="fedlgd")
+
+
+def test_every_table_is_recorded(run, nothing_trains):
+    rows = [tables.first(run, name) for name in tables.COLUMNS]
+    rows += [tables.second(run, name) for name in tables.CELLS]
+    rows += [tables.apart(run), tables.starts(run), tables.epochs(run), tables.batches(run)]
+    for table in rows:
+        assert all(len(values) == 3 for values in table.measured.values()), table.caption
+    assert rows[0].printed["FedProto"] == 66.8  # printed 668.0
+    assert rows[0].printed["FedLGD"] == 80.6 and rows[2].printed["FedLGD"] == 65.5
+
+
+def test_knobs_are_recorded_and_the_usual_ones_are_the_method_itself(run, nothing_trains):
+    grids = tables.weighed(run)
+    by_rounds, others = tables.distilled(run)
+    usual = tables.points(tables.of(run, "fedlgd"))
+    assert grids["contrastive"][:, 2] == pytest.approx(usual)
+    assert by_rounds[:, 3] == pytest.approx(usual)
+    assert others["five selected, every 5 rounds"] == pytest.approx(usual)
+    assert grids["MMD"].shape == (3, 4) and len(others) == 9
+
+
+def test_a_lead_is_that_over_the_best_rival_of_each_seed(run, nothing_trains):
+    rows = tables.first(run, "ConvNet, IPC 10")
+    rivals = [name for name in rows.measured if name != "FedLGD"]
+    best = [max(rows.measured[name][seed] for name in rivals) for seed in range(3)]
+    assert rows.lead("FedLGD", rivals) == pytest.approx(rows.measured["FedLGD"] - best)
+
+
+def test_the_fewest_images_that_fit_printed_percentages():
+    sheet = tables.sheet()["test images, at least"]
+    assert sheet.to_dict() == {"D": 19, "A": 50, "Ri": 100, "Re": 200}

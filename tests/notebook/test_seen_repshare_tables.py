@@ -1,0 +1,56 @@
+"""The tables of notebook 04b: recorded rows, and what an attacker reads off features."""
+
+import numpy as np
+import pytest
+import torch
+
+from fedtutor.notebook import seen_repshare_tables as tables
+from fedtutor.notebook.start import start
+
+PARAMETERS = {"profile": "quick", "scenario": None, "seeds": [0, 1, 2], "methods": ["repshare"],
+              "device": "cpu", "overrides": {}}  # fmt: skip
+pytestmark = pytest.mark.filterwarnings("ignore:recorded by other code")
+
+
+@pytest.fixture(scope="module")
+def run():
+    return start(dict(PARAMETERS), recipe="repshare")
+
+
+def test_every_choice_is_recorded_for_every_row(run, nothing_trains):
+    found = tables.moved(run)
+    assert list(found) == list(tables.METHODS)
+    for choices in found.values():
+        assert list(choices) == [*tables.CHOICES, tables.IMAGES]
+        assert all(len(gains) == 3 for gains in choices.values())
+    assert tables.moves(found).shape == (5, 5)
+
+
+def test_the_grid_and_other_images_are_recorded(run, nothing_trains):
+    assert len(tables.grid(run)) == 12
+    for name in tables.SETS:
+        rows = tables.other_images(run, name)
+        assert not np.any(rows.gains("IL")) and set(rows.printed) == set(rows.measured)
+
+
+def test_far_is_more_than_two_deviations_from_the_print():
+    assert not tables.far([1.0, 2.0, 3.0], 3.9) and tables.far([1.0, 2.0, 3.0], 4.1)
+
+
+def test_a_single_image_is_found_and_a_stranger_is_guessed():
+    h = torch.randn(24, 8, generator=torch.Generator().manual_seed(0))
+    y = torch.arange(2).repeat(12)
+    assert tables.betrayed(h, y, 1) == 1.0
+    assert 0.5 < tables.betrayed(h, y, 8) < tables.betrayed(h, y, 2) < 1.0
+
+
+def test_a_linear_feature_explains_all_pixels_and_noise_none():
+    g = torch.Generator().manual_seed(1)
+    x, y = torch.randn(300, 4, generator=g), torch.zeros(300)
+    own, others = slice(0, 100), slice(100, 300)
+
+    def explained(h):
+        return tables.explained([(h[part], x[part], y[part]) for part in (own, others)])
+
+    assert explained(2 * x + 1) == pytest.approx(1.0, abs=1e-3)
+    assert abs(explained(torch.randn(300, 4, generator=g))) < 0.1
