@@ -37,7 +37,7 @@ TOLD = {"say", "tell", "verdict_box", "question"}  # calls that show words
 
 def is_lesson(stem: str) -> bool:
     """Whether a notebook teaches a paper: it has all parts, which other notebooks may lack."""
-    return bool(re.match(r"0[1-5]_|00_template", stem))
+    return bool(re.match(r"0[1-5]a?_|00_template", stem))
 
 
 def anatomy(notebook, stem: str) -> Iterator[str]:
