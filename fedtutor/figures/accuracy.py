@@ -39,7 +39,8 @@ def curves(
     limits: tuple[float, float] | None = None,
     xscale: str = "linear",
     styles: Mapping[str, Style] | None = None,
-    over: str = "seeds",
+    over: str | None = "seeds",
+    marked: Sequence[int] | None = None,
 ) -> Figure:
     """Lines with bands of one standard deviation over seeds.
 
@@ -47,7 +48,9 @@ def curves(
     accuracies between 0 and 1, shown from 0 to 100 %; `limits` (percent) cuts that axis, which is
     then marked. Other values: `share=False` and a `ylabel` with their unit. Up to four lines are
     labeled at their ends. `styles` (see `in_order`) is for series that are no methods; `over` says
-    what the first dimension is where it is not seeds.
+    what the first dimension is where it is not seeds; None: the values are exact, and no note says
+    how they spread. `marked`: the points, counted from 0, that
+    have a marker on every line; otherwise some do, spread so that lines can be told apart.
     """
     series = mapping(series, where="curves")
     data = {n: numbers(v, 2, where=f"curves, {n}", share=share) for n, v in series.items()}
@@ -65,15 +68,19 @@ def curves(
     ends = []
     looks = looks_of(data, styles, where="curves")
     every = max(1, points // 8)
+    outside = [point for point in marked or () if not 0 <= point < points]
+    require(not outside, f"marked = {outside}", where="curves",
+            do=f"count the {points} points from 0")  # fmt: skip
     for i, (name, look) in enumerate(looks.items()):
         values = data[name] * (100 if share else 1)
         mean, sd = values.mean(axis=0), sample_sd(values)
+        marks = (i * every // len(looks), every) if marked is None else list(marked)
         if len(values) > 1:
             axes.fill_between(x, mean - sd, mean + sd, color=look.color, lw=0,
                               alpha=0.18 if len(data) <= 6 else 0.08)  # fmt: skip
         axes.plot(x, mean, label=display_name(name), color=look.color, marker=look.marker,
                   lw=2.4 if look.strong else 1.7, zorder=3 + look.strong, mfc=look.fill, mew=1.4,
-                  markevery=(i * every // len(looks), every))  # fmt: skip
+                  markevery=marks)  # fmt: skip
         ends.append((display_name(name), mean[-1], look))
     axes.set_xscale(xscale)
     axes.set_xlabel(xlabel)
@@ -92,7 +99,8 @@ def curves(
     elif min(values.min() for values in data.values()) >= 0:
         axes.set_ylim(bottom=0)
     note = "Line: mean over {}; band: one standard deviation."
-    caption(figure, f"{spread_note(note, [len(v) for v in data.values()], over)} {cut}")
+    note = "" if over is None else spread_note(note, [len(v) for v in data.values()], over)
+    caption(figure, f"{note} {cut}".strip())
     if len(ends) <= 4:
         _end_labels(axes, x[-1], ends)
     else:

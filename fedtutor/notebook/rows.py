@@ -49,6 +49,10 @@ class Rows:
         over = over or self.less[choose(label, self.less, kind="row", where=self.caption)]
         return found[choose(label, found, kind="row", where=self.caption)] - found[over]
 
+    def lead(self, label: str, over: Sequence[str]) -> np.ndarray:
+        """By how many points a row leads the best of others, chosen anew in each seed."""
+        return least(*(self.gains(label, other) for other in over))
+
     def columns(self) -> list[str]:
         """Names of the shown columns; without printed numbers or a home, theirs are left out."""
         printed = ["printed", "measured", f"minus {self.base}, printed"] if self.printed else [
@@ -100,6 +104,11 @@ class Rows:
             )
             lines.append(f'<tr><th scope="row">{escape(label)}</th>{cells}</tr>')
         return "\n".join([*lines, "</tbody>", "</table>"])
+
+
+def least(*differences: Sequence[float]) -> np.ndarray:
+    """The smallest of several differences, one per seed."""
+    return np.min(differences, axis=0)
 
 
 def told(gains: Sequence[float]) -> str:

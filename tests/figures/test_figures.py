@@ -170,6 +170,8 @@ def test_curves_show_mean_band_and_direct_labels(made):
     assert "2 seeds" in _caption(figure) and "standard deviation" in _caption(figure)
     clients = figures.curves({"fedavg": [[0.1], [0.3]]}, title="Two clients", over="clients")
     assert "mean over 2 clients" in _caption(clients)
+    exact = figures.curves({"fedavg": [[0.1, 0.3]]}, title="Counted bytes", over=None)
+    assert "seed" not in _caption(exact) and "known" not in _caption(exact)
     labels = [t.get_text() for t in _with_id(made["curves, labels"], "direct label")]
     assert sorted(labels) == ["FCCL", "FCCL+", "FedAvg", "local only (solo)"]
     rising = np.array([[0.5, 1]])
@@ -177,6 +179,14 @@ def test_curves_show_mean_band_and_direct_labels(made):
     heights = sorted(t.get_position()[1] for t in _with_id(full, "direct label"))
     assert heights[-1] <= 100 and np.diff(heights).min() > 4
     assert not made["curves, labels"].legends and made["curves, legend"].legends
+
+
+def test_curves_have_markers_where_the_caller_wants_them():
+    two = {"solo": [[0.1, 0.2, 0.3]], "fedavg": [[0.3, 0.2, 0.1]]}
+    lines = figures.curves(two, title="Two lines", marked=[0, 2]).axes[0].lines
+    assert [line.get_markevery() for line in lines[:2]] == [[0, 2], [0, 2]]
+    with pytest.raises(DataError, match="marked"):
+        figures.curves(two, title="Two lines", marked=[1, 3])
 
 
 def test_matrix_outlines_and_numbers(made):
