@@ -1,43 +1,87 @@
-"""What `python -m fedtutor notebooks` and `refresh` do: execute them, into pages or in place."""
+"""What `fedtutor pages`, `notebooks` and `refresh` do: pages, executed or not, and execution."""
 
 import hashlib
 import os
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..engine.files import ROOT, load_json, numbered, save_json, shown, write_atomically
 from ..errors import choose
+
+if TYPE_CHECKING:
+    from .pages import Site
 
 SPENT = ROOT / "data" / "speed" / "notebooks.json"  # what a notebook takes, see `refresh`
 QUIET = ["--log-level=ERROR"]  # a kernel on this machine warns that its sockets are not encrypted
 
 
 def register(jobs) -> None:
-    """Enter notebooks and refresh into the command line."""
+    """Enter pages, notebooks and refresh into the command line."""
+    read = jobs.add_parser("pages", help="write pages of the notebooks as they are, unexecuted")
     pages = jobs.add_parser("notebooks", help="execute notebooks and write pages")
     fresh = jobs.add_parser("refresh", help="execute notebooks in place, ready to be committed")
-    for job, do in ((pages, execute_all), (fresh, refresh_all)):
+    for job, do in ((read, write_all), (pages, execute_all), (fresh, refresh_all)):
         job.add_argument("--only", nargs="+", default=[], metavar="NN", help="e.g. --only 00 02b")
         job.add_argument("--folder", type=Path, default=ROOT / "notebooks", help="where they lie")
         job.set_defaults(do=do)
     pages.add_argument("--profile", default="quick", help="quick (default) or paper")
-    pages.add_argument("--output", type=Path, default=ROOT / "build", help="where pages go")
+    for job in (read, pages):
+        job.add_argument("--output", type=Path, default=ROOT / "build", help="where pages go")
     fresh.add_argument("--record", nargs="?", const="all", default="", choices=("all", "missing"),
                        help="keep all that is missing or stale, or the missing")  # fmt: skip
 
 
-def execute_all(options) -> int:
+def write_all(options) -> int:
+    """Pages from the outputs that the notebooks hold; nothing is executed."""
     import nbformat
 
-    from ..experiments.recipes import PROFILES
     from .api import write_reference
-    from .pages import Site, title_of, write_index
+    from .pages import write_index, write_page
 
-    choose(options.profile, PROFILES, kind="profile", where="--profile")
+    began = time.monotonic()
+    paths, site = _site(options)
+    took, rows = load_json(SPENT) if SPENT.exists() else {}, []
+    for path in paths:
+        write_page(path, site)
+        seconds = took.get(path.stem, {}).get("wall")
+        status = f"as committed; executes in {seconds:.0f} s" if seconds else "as committed"
+        told = _claims(nbformat.read(path, as_version=4))
+        rows.append({"page": f"{path.stem}.html", "failed": False, "status": status + told})
+    write_index(site, rows, write_reference(site))
+    print(f"{len(rows)} pages, {time.monotonic() - began:.0f} s; "
+          f"open {shown(options.output / 'index.html')}")  # fmt: skip
+    return 0
+
+
+def _site(options) -> tuple[list[Path], "Site"]:
+    """The notebooks that were asked for, and the site that their pages go to."""
+    import nbformat
+
+    from .pages import Site, title_of
+
     paths = numbered(options.folder, options.only)
     titles = {f"{p.stem}.html": title_of(nbformat.read(p, as_version=4)) for p in paths}
-    site, rows, began = Site(options.output, titles), [], time.monotonic()
+    return paths, Site(options.output, titles)
+
+
+def _claims(notebook) -> str:
+    """How many claims of an executed notebook have which verdict; nothing where it has none."""
+    from ..papers.verdicts import kind, records_in
+
+    counts = Counter(kind(record["verdict"]) for record in records_in(notebook))
+    told = ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
+    return f"; claims: {told}" if told else ""
+
+
+def execute_all(options) -> int:
+    from ..experiments.recipes import PROFILES
+    from .api import write_reference
+    from .pages import write_index
+
+    choose(options.profile, PROFILES, kind="profile", where="--profile")
+    (paths, site), rows, began = _site(options), [], time.monotonic()
     for path in paths:
         print(f"{path.stem} ... ", end="", flush=True)
         row = execute(path, site, options.profile)
@@ -56,7 +100,6 @@ def execute(path: Path, site, profile: str) -> dict:
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
-    from ..papers.verdicts import kind, records_in
     from .pages import write_page
 
     copy = site.folder / "executed" / path.name
@@ -72,10 +115,7 @@ def execute(path: Path, site, profile: str) -> dict:
         problem = f"FAILED in cell {error.exec_count}: {error.ename}: {error.evalue}"
     executed = nbformat.read(copy, as_version=4)
     write_page(copy, site)
-    counts = Counter(kind(record["verdict"]) for record in records_in(executed))
-    status = f"{time.monotonic() - began:.0f} s"
-    if counts:
-        status += "; claims: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
+    status = f"{time.monotonic() - began:.0f} s{_claims(executed)}"
     return {"page": f"{path.stem}.html", "failed": bool(problem),
             "status": f"{status}; {problem}" if problem else status}  # fmt: skip
 
