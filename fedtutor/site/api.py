@@ -34,7 +34,6 @@ def write_reference(site: Site) -> Path:
     for name, (about, modules) in sections_of(package).items():
         pages[name] = about
         headings = [(part, f"<code>{escape(part)}</code>") for part, _ in modules]
-        title = "The core" if name == CORE else f"{PACKAGE}.{name}"
         body = prose(about) + "".join(_module(*module) for module in modules)
         title = "The core" if name == CORE else f"{PACKAGE}.{name}"
         _write(home.with_name(f"{name}.html"), title, body, headings)

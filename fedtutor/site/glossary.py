@@ -14,8 +14,8 @@ APART = ["a", "code", "pre", "math", "h1", "h2", "h3", "h4", "summary", "th", "s
 
 
 @cache
-def terms() -> dict[str, str]:
-    """Word, in lower case -> what the glossary says of it, as plain text."""
+def terms() -> dict[str, tuple[str, str]]:
+    """Word, in lower case -> (as it is written, what the glossary says of it), as plain text."""
     path = ROOT / "notebooks" / f"{NOTEBOOK}.ipynb"
     cells = nbformat.read(path, as_version=4).cells
     source = next(cell.source for cell in cells if cell.source.startswith("## Glossary"))
@@ -27,7 +27,7 @@ def terms() -> dict[str, str]:
         for head, end in zip(heads, ends, strict=True):
             said = _plain(entry[head.end() : end])
             for word in re.split(r", ", _plain(head[1])):
-                found[word.lower()] = said[:1].upper() + said[1:]
+                found[word.lower()] = word, said[:1].upper() + said[1:]
     return found
 
 
@@ -61,7 +61,7 @@ def _marked(text: str, left: dict, page: BeautifulSoup, target: str) -> list[str
         word = match[1].lower()
         if word not in left:
             continue
-        link = page.new_tag("a", href=target, title=left.pop(word), attrs={"class": "term"})
+        link = page.new_tag("a", href=target, title=left.pop(word)[1], attrs={"class": "term"})
         link.string = match[0]
         pieces += [NavigableString(text[at : match.start()]), link]
         at = match.end()

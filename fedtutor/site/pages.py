@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 import nbformat
+import yaml
 from bs4 import BeautifulSoup
 from jinja2 import Environment, FileSystemLoader
 from nbconvert import HTMLExporter
@@ -27,7 +28,7 @@ from pygments.util import ClassNotFound
 from traitlets.config import Config
 
 from ..engine.files import ROOT, write_atomically
-from . import glossary
+from . import finding, glossary
 from .mathml import mathml
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -38,8 +39,19 @@ LARGEST = 150_000  # bytes of a linked file that is still worth a page
 LOUD = ["script", "style", "iframe", "object", "link", "base", "meta"]
 
 
-def parsed(text: str) -> BeautifulSoup:
-    return BeautifulSoup(text, "html.parser")
+def parsed(text: str | BeautifulSoup) -> BeautifulSoup:
+    return BeautifulSoup(text, "html.parser") if isinstance(text, str) else text
+
+
+def _for_everybody(text: BeautifulSoup) -> BeautifulSoup:
+    """Boxes that scroll can be reached by keyboard; an empty cell is no header."""
+    for box in text.select(".scroll, .equation, pre, figure"):
+        box["tabindex"] = "0"
+    for cell in text("th"):
+        if not cell.get_text(strip=True) and cell.find("img") is None:
+            cell.name = "td"
+            del cell["scope"]
+    return text
 
 
 # ------------------------------------------------------------------------------------ Markdown
@@ -115,6 +127,7 @@ class Site:
     titles: dict[str, str]
     sections: dict[str, list] = field(default_factory=dict)  # of each page that is written
     sources: set[Path] = field(default_factory=set)  # files of the project that have their page
+    found: list[finding.Section] = field(default_factory=list)  # what a search looks through
 
 
 def write_page(executed: Path, site: Site) -> None:
@@ -137,12 +150,28 @@ def write_page(executed: Path, site: Site) -> None:
     beside = (("prev", "Previous", suite[at - 1 : at]), ("next", "Next", suite[at + 1 : at + 2]))
     neighbors = [(kind, word, other, site.titles[other].partition(": ")[0])
                  for kind, word, others in beside for other in others]  # fmt: skip
-    write_framed(page, title=title_of(notebook), body=_localized(body, folder, page, site),
-                 sections=renderer.sections(), home="index.html", neighbors=neighbors)  # fmt: skip
+    title, text = title_of(notebook), _localized(body, folder, page, site)
+    site.found += finding.sections(text, page.name, _plain(title).partition(": ")[0])
+    write_framed(page, title=title, body=text, sections=renderer.sections(), home="index.html",
+                 neighbors=neighbors, cited=citation(page.stem, title))  # fmt: skip
+
+
+def citation(stem: str, title: str) -> str:
+    """A BibTeX entry of a notebook, from CITATION.cff."""
+    about = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    names = " and ".join(f"{{{author['name']}}}" for author in about["authors"])
+    return (f"@misc{{fedtutor_{stem},\n  title = {{{_plain(title)}}},\n  author = {names},\n"
+            f"  howpublished = {{fedtutor {about['version']}, notebooks/{stem}.ipynb}},\n"
+            f"  year = {{{about['date-released'].year}}}\n}}")  # fmt: skip
 
 
 def write_framed(page: Path, *, title: str, template: str = "frame.html.j2", **parts) -> None:
-    """Fill in a template of this folder and write the page; `parts` are the template's names."""
+    """Fill in a template of this folder and write the page; `parts` are the template's names.
+
+    "body" is HTML or what `parsed` made of it; who reads by keyboard or by ear can use all of it.
+    """
+    if "body" in parts:
+        parts["body"] = str(_for_everybody(parsed(parts["body"])))
     environment = Environment(loader=FileSystemLoader(TEMPLATES / "page"))
     css = (TEMPLATES / "page" / "page.css").read_text(encoding="utf-8")
     title = html.escape(_plain(title))
@@ -188,7 +217,7 @@ def _quiet(text: str) -> str:
 # --------------------------------------------------------------------------------------- links
 
 
-def _localized(body: str, folder: Path, page: Path, site: Site) -> str:
+def _localized(body: str, folder: Path, page: Path, site: Site) -> BeautifulSoup:
     """`body` with links and images that were relative to `folder` and are right for `page`.
 
     A link to a text file of the project leads to a page of it under `source/`, which is written
@@ -234,7 +263,7 @@ def _localized(body: str, folder: Path, page: Path, site: Site) -> str:
     where = f"{glossary.NOTEBOOK}.html"
     if where in site.titles and page.name in site.titles and page.name != where:
         glossary.explain(text, f"{where}#glossary")
-    return str(text)
+    return text
 
 
 def _relative(target: Path, page: Path) -> str:
@@ -261,6 +290,8 @@ def _source_page(file: Path, site: Site) -> Path | None:
         body = f'<div class="prose">\n{renderer.render(text)}</div>'
         body = _localized(body, file.parent, page, site)
         title = next((t for level, _, t in renderer.headings if level == 1), title)
+        address = page.relative_to(site.folder).as_posix()
+        site.found += finding.sections(body, address, name.as_posix())
     else:
         try:
             lexer = get_lexer_for_filename(file.name, stripnl=False)
@@ -277,7 +308,8 @@ def _source_page(file: Path, site: Site) -> Path | None:
 
 
 def write_index(site: Site, rows: list[dict], reference: Path | None = None) -> None:
-    """The contents page: one row per notebook, with its sections, time and verdicts.
+    """The contents page: one row per notebook, with its sections, time and verdicts; beside it the
+    search and the index of terms.
 
     rows: page (a file name in the site), status, failed; `reference`: the first page of api.py's.
     """
@@ -292,3 +324,9 @@ def write_index(site: Site, rows: list[dict], reference: Path | None = None) -> 
     write_framed(index, title="fedtutor", template="contents.html.j2", kind="contents-page",
                  claim=CLAIM, about=about and _relative(about, index), notebooks=notebooks,
                  reference=reference and _relative(reference, index))  # fmt: skip
+    for name, title, body, parts in (
+        ("search", "Search", finding.search_body(site.found), []),
+        ("terms", "Index of terms", *finding.terms_body(site.found, site.titles)),
+    ):
+        write_framed(site.folder / f"{name}.html", title=title, body=body, sections=parts,
+                     home="index.html")  # fmt: skip
