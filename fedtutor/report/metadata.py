@@ -254,5 +254,5 @@ def _library(name: str):
     except ImportError:
         package = name.partition(".")[0]
         raise StorageError(f"the package {package} is not installed", where="fedtutor describe",
-                           do=f"install it: pip install {package} (see requirements.txt)"
+                           do=f"install it: pip install {package} (see requirements-dev.txt)"
                            ) from None  # fmt: skip

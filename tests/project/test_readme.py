@@ -38,10 +38,11 @@ def called(tmp_path):
 
     What is returned: the exit status, and the words of every call of pytest.
     """
-    for name in ("run", "requirements.txt", "pyproject.toml"):
+    for name in ("run", "requirements.txt", "requirements-dev.txt", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     mark = "made-from-$(cat requirements.txt pyproject.toml | cksum | cut -d' ' -f1)"
-    make = f"mkdir -p .venv/bin && touch .venv/{mark}"
+    tests = "tests-from-$(cksum <requirements-dev.txt | cut -d' ' -f1)"
+    make = f"mkdir -p .venv/bin && touch .venv/{mark} .venv/{tests}"
     subprocess.run(make, shell=True, check=True, cwd=tmp_path)
     programs = {
         "ruff": "#!/bin/sh\n",
