@@ -63,10 +63,26 @@ def command_line() -> argparse.ArgumentParser:
     job.add_argument("--only", nargs="+", default=[], metavar="NN", help="e.g. --only 00 02b")
     job.add_argument("--folder", type=Path, default=ROOT / "notebooks", help="where they lie")
     job.set_defaults(do=make_exercises)
+    job = jobs.add_parser("assignment", help="write a notebook's exercises for nbgrader")
+    job.add_argument("only", nargs="+", metavar="NN", help="notebooks by number, e.g. 01 03")
+    job.add_argument("--course", type=Path, default=Path("course"), help="nbgrader's folder")
+    job.set_defaults(do=make_assignments)
     experiments.register(jobs)
     report.register(jobs)
     processes.register(jobs)
     return parser
+
+
+def make_assignments(options) -> int:
+    from .engine.files import numbered, shown
+    from .notebook.assignments import write
+
+    folder = ROOT / "notebooks" / "solutions"
+    for path in numbered(folder, options.only, kind="solutions for"):
+        target, points = write(path, options.course)
+        name = target.parent.name
+        print(f"{shown(target)}: {points} points; nbgrader generate_assignment {name} --create")
+    return 0
 
 
 def make_exercises(options) -> int:

@@ -13,6 +13,7 @@ its cells say what becomes of them there:
 The first `exercise` cell opens with the heading `## Exercises`.
 
     python -m fedtutor exercises        make all stubs again (`generate`)
+    python -m fedtutor assignment 03    the exercises for nbgrader (assignments.py)
     exercises.code("2 · worst", 0.6)    the code that a check cell needs for this answer
 """
 
@@ -28,6 +29,7 @@ from ..errors import SettingError, StorageError
 EXERCISES, SUMMARY = "## Exercises", "## Summary"
 BEGIN, END, STUB = "# solution", "# end", "...  # your code here"
 RIGHT, WRONG, OPEN = "right", "not yet", "not answered yet"
+_said: list[str] = []  # by `mark`, since the last `earned`
 
 
 def mark(name: str, answer, code: str, *, of: Callable | None = None) -> None:
@@ -43,7 +45,18 @@ def mark(name: str, answer, code: str, *, of: Callable | None = None) -> None:
     else:
         with suppress(Exception):  # an answer of another kind is a wrong answer
             said = RIGHT if _hash(name, of(answer) if of else answer) == code else WRONG
+    _said.append(said)
     print(f"{name:<32} {said}")
+
+
+def earned(points: float) -> float:
+    """Of `points`, the share that was right in all calls of `mark` since the last `earned`.
+
+    The last line of a check in an nbgrader assignment; 0 where nothing was marked.
+    """
+    share = _said.count(RIGHT) / len(_said) if _said else 0.0
+    _said.clear()
+    return round(points * share, 2)
 
 
 def code(name: str, answer) -> str:
