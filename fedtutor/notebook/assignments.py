@@ -3,12 +3,13 @@
     python -m fedtutor assignment 03 --course my-course
 
 writes `my-course/source/03/03_name.ipynb` and, once, `my-course/nbgrader_config.py`. Its source is
-`notebooks/solutions/03_name.ipynb`: what stands before the exercises, then questions, answers and
-checks; discussions of the answers are left out. Each `mark` of a check is worth one point, and a
+`notebooks/solutions/03_name.ipynb`: questions, answers, checks, and cells that define their names;
+discussions of the answers are left out. Each `mark` of a check is worth one point, and a
 check that is right in part earns its part.
 """
 
 import ast
+from functools import cache
 from pathlib import Path
 
 from ..engine.files import shown, write_atomically
@@ -49,11 +50,11 @@ def assignment(solutions, where: str = "solutions") -> tuple:
     """
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-    cells, everything, begun = [], 0, False
-    for cell in solutions.cells:
+    cells, everything = [], 0
+    needed = _needed(solutions.cells)
+    for place, cell in enumerate(solutions.cells):
         tags = set(cell.metadata.get("tags", []))
-        begun = begun or "exercise" in tags
-        given = "exercise" in tags or (not begun and cell.cell_type == "code")
+        given = "exercise" in tags or place in needed
         name = f"cell-{len(cells):02d}"
         if cell.cell_type == "markdown":
             if given:
@@ -73,6 +74,47 @@ def assignment(solutions, where: str = "solutions") -> tuple:
     metadata = {key: solutions.metadata[key] for key in ("kernelspec", "language_info")
                 if key in solutions.metadata}  # fmt: skip
     return new_notebook(cells=cells, metadata=metadata), everything
+
+
+def _needed(cells) -> set[int]:
+    """Places of the untagged code cells whose names a cell of the assignment uses later.
+
+    In the students' notebook the lesson above the exercises defines these names.
+    """
+    kept = {i for i, cell in enumerate(cells) if cell.cell_type == "code"
+            and {"exercise", "solution", "check"} & set(cell.metadata.get("tags", []))}  # fmt: skip
+    loose = {i: _names(cell.source)[0] for i, cell in enumerate(cells)
+             if cell.cell_type == "code" and i not in kept}  # fmt: skip
+    needed, open_ = set(), sorted(kept)
+    while open_:
+        place = open_.pop()
+        own, used = _names(cells[place].source)
+        for name in used - own:
+            above = {i for i in kept if i < place and name in _names(cells[i].source)[0]}
+            homes = [i for i, names in loose.items() if i < place and name in names]
+            if homes and not above and homes[-1] not in needed:
+                needed.add(homes[-1])
+                open_.append(homes[-1])
+    parameters = {
+        i for i, cell in enumerate(cells) if "parameters" in cell.metadata.get("tags", [])
+    }
+    return needed | parameters if needed else needed  # `start(globals())` reads them
+
+
+@cache
+def _names(source: str) -> tuple[set[str], set[str]]:
+    """(names that a cell defines, names that it reads)."""
+    own, used = set(), set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            (used if isinstance(node.ctx, ast.Load) else own).add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            own.add(node.name)
+        elif isinstance(node, ast.arg):
+            own.add(node.arg)
+        elif isinstance(node, ast.alias):
+            own.add((node.asname or node.name).partition(".")[0])
+    return own, used
 
 
 def _about(name: str, *, points: int = 0, answer: bool = False) -> dict:

@@ -37,6 +37,7 @@ def write_all(options) -> int:
     """Pages from the outputs that the notebooks hold; nothing is executed."""
     import nbformat
 
+    from . import decks
     from .api import write_reference
     from .pages import write_index, write_page
 
@@ -48,7 +49,9 @@ def write_all(options) -> int:
         seconds = took.get(path.stem, {}).get("wall")
         status = f"as committed; executes in {seconds:.0f} s" if seconds else "as committed"
         told = _claims(nbformat.read(path, as_version=4))
-        rows.append({"page": f"{path.stem}.html", "failed": False, "status": status + told})
+        beside = [page.relative_to(site.folder).as_posix() for page in decks.write(path, site)]
+        rows.append({"page": f"{path.stem}.html", "failed": False, "status": status + told,
+                     "beside": beside})  # fmt: skip
     write_index(site, rows, write_reference(site))
     print(f"{len(rows)} pages, {time.monotonic() - began:.0f} s; "
           f"open {shown(options.output / 'index.html')}")  # fmt: skip

@@ -140,8 +140,8 @@ def write_page(executed: Path, site: Site) -> None:
         template_name="page", extra_template_basedirs=[str(TEMPLATES)],
         config=Config({"NbConvertBase": {"display_data_priority": SHOWN}}),
     )  # fmt: skip
-    for name, job in {"prose": renderer.render, "alternative": _alternative,
-                      "quiet_html": _quiet}.items():  # fmt: skip
+    for name, job in {"prose": renderer.render, "alternative": alternative,
+                      "quiet_html": quiet}.items():  # fmt: skip
         exporter.register_filter(name, job)
     body, _ = exporter.from_notebook_node(notebook)
     site.sections[page.name] = renderer.sections()
@@ -150,7 +150,7 @@ def write_page(executed: Path, site: Site) -> None:
     beside = (("prev", "Previous", suite[at - 1 : at]), ("next", "Next", suite[at + 1 : at + 2]))
     neighbors = [(kind, word, other, site.titles[other].partition(": ")[0])
                  for kind, word, others in beside for other in others]  # fmt: skip
-    title, text = title_of(notebook), _localized(body, folder, page, site)
+    title, text = title_of(notebook), localized(body, folder, page, site)
     site.found += finding.sections(text, page.name, _plain(title).partition(": ")[0])
     write_framed(page, title=title, body=text, sections=renderer.sections(), home="index.html",
                  neighbors=neighbors, cited=citation(page.stem, title))  # fmt: skip
@@ -184,7 +184,7 @@ def _plain(title: str) -> str:
     return re.sub(r"[`*$]", "", title)
 
 
-def _alternative(output) -> str:
+def alternative(output) -> str:
     """What an image shows, in words: its own description, or else the text saved beside it."""
     for about in output.metadata.values():
         if isinstance(about, dict) and about.get("alt"):
@@ -193,7 +193,7 @@ def _alternative(output) -> str:
     return text if text and not text.startswith("<") else "A picture without a description"
 
 
-def _quiet(text: str) -> str:
+def quiet(text: str) -> str:
     """HTML of an output without scripts, styles and frames; tables with named header cells."""
     output = parsed(text)
     for loud in output(LOUD):
@@ -217,7 +217,7 @@ def _quiet(text: str) -> str:
 # --------------------------------------------------------------------------------------- links
 
 
-def _localized(body: str, folder: Path, page: Path, site: Site) -> BeautifulSoup:
+def localized(body: str, folder: Path, page: Path, site: Site) -> BeautifulSoup:
     """`body` with links and images that were relative to `folder` and are right for `page`.
 
     A link to a text file of the project leads to a page of it under `source/`, which is written
@@ -288,7 +288,7 @@ def _source_page(file: Path, site: Site) -> Path | None:
     title, renderer = name.as_posix(), Renderer()
     if file.suffix == ".md":
         body = f'<div class="prose">\n{renderer.render(text)}</div>'
-        body = _localized(body, file.parent, page, site)
+        body = localized(body, file.parent, page, site)
         title = next((t for level, _, t in renderer.headings if level == 1), title)
         address = page.relative_to(site.folder).as_posix()
         site.found += finding.sections(body, address, name.as_posix())

@@ -39,6 +39,7 @@ def small():
 
 def points(notebook) -> list:
     """What the checks of a notebook earn when it is run from start to end."""
+    exercises.earned(0)  # a kernel of its own would begin with nothing said
     space, found = {}, []
     for block in notebook.cells:
         if block.cell_type != "code":
@@ -77,6 +78,19 @@ def test_right_answers_earn_their_points_and_stubs_none():
     stub = released(assignments.assignment(small())[0])
     assert points(stub) == [0.0, 0.0]
     assert any("most = ...  # a number" in block.source for block in stub.cells)
+
+
+def test_what_the_exercises_use_is_kept_and_nothing_else():
+    made = small()
+    made.cells[7:7] = [
+        cell("code", "base = given + 1"),
+        cell("code", "table = {'six': base + 3}\nhidden = add(9)"),
+        cell("markdown", "### Exercise 2", "exercise"),
+        cell("code", "print(table)", "exercise"),
+    ]
+    text = "\n".join(block.source for block in assignments.assignment(made)[0].cells)
+    assert "base = given + 1" in text and "table = {" in text and "given = 2" in text
+    assert "only the solution" not in text
 
 
 def test_what_nbgrader_is_told():
