@@ -1,6 +1,6 @@
 """The page on speed, made from what the benchmarks wrote into data/speed/, and from faults.py.
 
-python tests/bench_page.py      # data/speed/README.md, its picture, and the README's sentence
+python tests/bench_page.py    # data/speed/README.md, its picture, a line of notebooks/README.md
 """
 
 import statistics
@@ -23,7 +23,7 @@ CLIENTS, LAYOUTS, PICTURE = SPEED / "clients.json", SPEED / "layouts.json", SPEE
 NOTEBOOKS = SPEED / "notebooks.json"
 RIVALS = "naive", "usual", "tensors"
 FAULTS = ROOT / "data" / "faults.json"
-PAGES = SPEED / "README.md", ROOT / "README.md"
+PAGES = SPEED / "README.md", ROOT / "notebooks" / "README.md"
 BEGIN = "<!-- made by: python tests/bench_page.py -->"
 
 
@@ -187,7 +187,7 @@ def measured() -> str:
 
 
 def in_short() -> str:
-    """The README's sentence."""
+    """The sentence in notebooks/README.md."""
     said = {(row["workload"], row["threads"]): f"{ratios(row)['usual / ours']:.1f}"
             for row in load_json(ROUNDS[0])["rows"] if row["workload"] in SMALL}  # fmt: skip
     return (

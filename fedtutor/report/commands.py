@@ -12,7 +12,11 @@ def register(jobs) -> None:
     job = jobs.add_parser("report", help="the papers' tables and claims beside what was measured")
     job.add_argument("--results", type=Path, default=RESULTS,
                      help="where results lie; default data/results")  # fmt: skip
-    job.add_argument("--readme", action="store_true", help="write the table into README.md")
+    job.add_argument(
+        "--readme",
+        action="store_true",
+        help="write the README's findings and picture, and REPRODUCED.md",
+    )
     job.add_argument("--numbers", action="store_true",
                      help="write the tables of data/results/NUMBERS.md")  # fmt: skip
     job.add_argument("--papers", action="store_true",
@@ -44,14 +48,15 @@ def register(jobs) -> None:
 
 
 def write_report(options) -> int:
-    """Print what is covered, skipped and stale, or make the README's table anew."""
+    """Print what is covered, skipped and stale, or make pages of it anew."""
     from .. import papers
     from ..experiments import everything
     from ..papers import ledger
-    from . import challenge, numbers_page, tables
+    from . import challenge, front, numbers_page, tables
 
     if options.readme:
-        print("README.md: " + ("new" if tables.update_readme() else "as it was"))
+        front.draw()
+        print("new: " + (", ".join(tables.update_readme()) or "nothing"))
     if options.numbers:
         print("data/results/NUMBERS.md: " + ("new" if numbers_page.update_page() else "as it was"))
     if options.papers:

@@ -263,7 +263,7 @@ def machine(done: Collection[results.Result]) -> str:
     return "; ".join(dict.fromkeys(said))
 
 
-# --- README
+# --- README.md and data/results/REPRODUCED.md
 
 BEGIN, END = "<!-- made by: python -m fedtutor report --readme -->", "<!-- end of what is made -->"
 
@@ -298,10 +298,18 @@ def with_part(text: str, part: str, *, begin: str = BEGIN, where: str = "README.
     return f"{before}{begin}\n\n{part}\n\n{END}{after}"
 
 
-def update_readme(path: Path = ROOT / "README.md") -> bool:
-    """Make the part of README.md anew; return whether it changed."""
-    text = path.read_text(encoding="utf-8")
-    new = with_part(text, readme_part(build(), papers.claims()))
-    if new != text:
-        write_atomically(path, lambda name: Path(name).write_text(new, encoding="utf-8"))
-    return new != text
+def update_readme(folder: Path = ROOT) -> list[str]:
+    """Make the parts of README.md and REPRODUCED.md anew; return the names of what changed."""
+    from . import front
+
+    made, book, changed = build(), papers.claims(), []
+    parts = {"README.md": front.part(made.coverage(book), book, COLUMNS),
+             "data/results/REPRODUCED.md": readme_part(made, book)}  # fmt: skip
+    for name, part in parts.items():
+        path = folder / name
+        text = path.read_text(encoding="utf-8")
+        new = with_part(text, part, where=name)
+        if new != text:
+            write_atomically(path, lambda at, new=new: Path(at).write_text(new, encoding="utf-8"))
+            changed.append(name)
+    return changed

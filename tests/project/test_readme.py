@@ -1,18 +1,27 @@
-"""The README's commands are executed as they stand there."""
+"""The commands of the README and of the pages behind it are executed as they stand there."""
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fedtutor.engine.files import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.S)
-COMMANDS = [line for kind, text in BLOCKS if kind == "sh" for line in text.splitlines()]
+PAGES = ("README.md", "notebooks/README.md", "fedtutor/experiments/README.md")
+TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in PAGES}
+BLOCKS = {name: re.findall(r"```(\w+)\n(.*?)```", text, flags=re.S) for name, text in TEXTS.items()}
+COMMANDS = [line for blocks in BLOCKS.values() for kind, text in blocks if kind == "sh"
+            for line in text.splitlines()]  # fmt: skip
+
+
+def test_the_readme_is_short():
+    assert len(README.split()) <= 900
 
 
 def test_the_first_screen_has_the_three_commands():
@@ -78,7 +87,7 @@ def test_what_measures_time_is_played_alone_whatever_is_asked(called):
 
 def test_every_link_leads_somewhere():
     folders = ("fedtutor", "data", "notebooks", "tests", "workflow")
-    pages = [ROOT / "README.md", *(p for name in folders for p in (ROOT / name).rglob("*.md"))]
+    pages = [*ROOT.glob("*.md"), *(p for name in folders for p in (ROOT / name).rglob("*.md"))]
     for page in pages:
         for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8")):
             if not target.startswith("http"):
@@ -86,7 +95,10 @@ def test_every_link_leads_somewhere():
 
 
 def test_the_python_examples_run():
-    code = "\n".join(text for kind, text in BLOCKS if kind == "python")
+    """The README's federation, and after it the method of one's own from the page on methods."""
+    page = (ROOT / "fedtutor" / "methods" / "README.md").read_text(encoding="utf-8")
+    smooth = re.findall(r"```python\n(.*?)```", page, flags=re.S)[0]
+    code = "\n".join(text for kind, text in BLOCKS["README.md"] if kind == "python") + smooth
     code += """
 fed = Federation(scenario, methods.make("smooth"), Settings(rounds=1, lr=0.05), seed=0)
 assert run(fed)["accuracy"][-1]["moment"] == "end"
@@ -94,6 +106,41 @@ assert run(fed)["accuracy"][-1]["moment"] == "end"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("[[")
+
+
+def test_the_example_of_the_page_on_tables_runs():
+    kinds = dict(BLOCKS["fedtutor/experiments/README.md"])
+    done = subprocess.run([sys.executable, "-c", kinds["python"]], capture_output=True, text=True,
+                          cwd=ROOT)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def jobs_on_the_pages():
+    """Every `fedtutor JOB` of the pages' commands, without comments and environment."""
+    found = []
+    for line in COMMANDS:
+        words = line.partition(" #")[0].split()
+        if "fedtutor" in words:
+            found.append(words[words.index("fedtutor") + 1 :])
+    return found
+
+
+def test_every_job_on_the_pages_exists():
+    from fedtutor.__main__ import command_line
+
+    jobs = jobs_on_the_pages()
+    assert len(jobs) >= 7
+    for words in jobs:
+        command_line().parse_args([word.strip('"') for word in shlex.split(" ".join(words))])
+
+
+@pytest.mark.parametrize("name", ["number", "reading"])
+def test_an_issue_form_is_sound(name):
+    form = yaml.safe_load((ROOT / ".github/ISSUE_TEMPLATE" / f"{name}.yml").read_text())
+    ids = [part["id"] for part in form["body"] if part["type"] != "markdown"]
+    assert form["name"] and form["description"] and len(ids) == len(set(ids)) >= 3
+    assert all(part["attributes"].get("label") or part["type"] == "markdown"
+               for part in form["body"])  # fmt: skip
 
 
 @pytest.fixture

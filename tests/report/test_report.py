@@ -16,7 +16,7 @@ from fedtutor.experiments import manifest as queue
 from fedtutor.experiments import results
 from fedtutor.papers import Claims, ledger, printed
 from fedtutor.papers.verdicts import LIVE, RECORDS, records_in
-from fedtutor.report import tables
+from fedtutor.report import front, tables
 from fedtutor.report.tables import ABOVE, BELOW, EQUAL, ONE, OPEN, PAPER, REDUCED, STAND_IN
 
 NOTEBOOKS = sorted(ledger.NOTEBOOKS.glob("[0-9][0-9]*.ipynb"))
@@ -62,17 +62,18 @@ def test_the_mnist_column_of_repshare_is_there_at_the_papers_settings(made):
     assert cells["machine"].str.contains(r"torch 2\.").all() and (cells["seeds"] == "0, 1, 2").all()
 
 
-def test_readme_has_the_table_of_today(made, book):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert text == tables.with_part(text, tables.readme_part(made, book)), (
-        "stale: python -m fedtutor report --readme"
-    )
+def test_pages_have_the_numbers_of_today(made, book):
+    parts = {"README.md": front.part(made.coverage(book), book, tables.COLUMNS),
+             "data/results/REPRODUCED.md": tables.readme_part(made, book)}  # fmt: skip
+    for name, part in parts.items():
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert text == tables.with_part(text, part), "stale: python -m fedtutor report --readme"
 
 
-def test_readme_without_a_place_is_one_clear_error(tmp_path):
+def test_a_readme_without_a_place_is_one_clear_error(tmp_path):
     (tmp_path / "README.md").write_text("# nothing\n")
     with pytest.raises(StorageError, match="no place for the report"):
-        tables.update_readme(tmp_path / "README.md")
+        tables.update_readme(tmp_path)
 
 
 # --- who owns what

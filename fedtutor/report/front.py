@@ -1,0 +1,156 @@
+"""What the README shows of the results: findings, the state in one line, and a picture.
+
+A finding is a claim of a notebook, told in a sentence for a stranger: `data/findings.toml` has one
+for each verdict, so that it turns round with the seeds. `python -m fedtutor report --readme` writes
+all of it.
+"""
+
+import statistics
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+
+from .. import figures
+from ..engine.files import ROOT, shown, write_atomically
+from ..errors import StorageError
+from ..experiments import results
+from ..papers import spread, verdicts
+from ..papers.printed import PAPERS
+
+FINDINGS = ROOT / "data" / "findings.toml"
+PICTURE = ROOT / "data" / "results" / "front.png"
+SHOWN = ("fedavg", "fedcsd", "fccl+", "fccl", "repshare", "fedlgd")
+ARENA, SAW = (results.RESULTS / recipe / "quick" for recipe in ("benchmark", "fccl"))
+DATA = "digits-mini"
+
+
+def findings(book: pd.DataFrame) -> list[str]:
+    """A line of Markdown per finding, with a link to its notebook; book: `papers.claims()`.
+
+    Raises `StorageError` where `data/findings.toml` names a claim that no notebook measures.
+    """
+    lines = []
+    for one in tomllib.loads(FINDINGS.read_text(encoding="utf-8"))["finding"]:
+        if one["claim"] not in book.index or not book.loc[one["claim"], "values"]:
+            raise StorageError(f"claim {one['claim']!r} is not measured", where=shown(FINDINGS),
+                               do="name a claim of the notebook that measures it")  # fmt: skip
+        row = book.loc[one["claim"]]
+        values = [one.get("scale", 1) * value for value in row["values"]]
+        said = one[_decided(row["verdict"]).replace(" ", "_")]
+        sign = np.sign(statistics.fmean(values))
+        value = f"{spread([sign * v for v in values], None)} {one.get('unit', 'points')}"
+        (path,) = (ROOT / "notebooks").glob(f"{one['notebook']}_*.ipynb")
+        where = f"[notebook {one['notebook']}](notebooks/{path.name})"
+        lines.append(f"- {said.format(value=value)} {where}")
+    return lines
+
+
+def part(coverage: pd.DataFrame, book: pd.DataFrame, columns: dict[str, str]) -> str:
+    """What stands in the README: the findings, and the state in one line."""
+    return "\n".join([*findings(book), "", state(coverage, columns)])
+
+
+def _decided(verdict: str) -> str:
+    """*holds*, *does not hold* or *undecided*, for verdicts on other data, too."""
+    kinds = {words: kind for kind, words in verdicts.FOR_STAND_IN.items()}
+    found = verdicts.kind(verdict)
+    return kinds.get(found, found)
+
+
+def state(coverage: pd.DataFrame, columns: dict[str, str]) -> str:
+    """How many printed numbers were measured where, in one line; coverage: `Report.coverage`."""
+    total = int(coverage["numbers"].sum())
+    paper, stand_in, reduced, left = (int(coverage[name].sum()) for name in columns.values())
+    other = f", {stand_in:,} there with other images" if stand_in else ""
+    return (
+        f"Of {total:,} accuracies that the {len(PAPERS)} papers print, {paper:,} were measured at "
+        f"the paper's own setting{other}, {reduced:,} at smaller settings, {left:,} not yet."
+    )
+
+
+# ------------------------------------------------------------------------------------- picture
+
+
+def crossed() -> dict[str, dict[str, float]]:
+    """Method -> name of what crosses -> bytes per client and round, both directions, in the arena.
+
+    The arena is notebook 07's common setting. What crosses once, before round 1, counts with it.
+    """
+    found = {}
+    for method in SHOWN:
+        run = _runs(ARENA, method)[0]
+        rounds, clients = run.settings["rounds"], len(run.history["clients"])
+        sums = {}
+        for row in run.history["bytes"]:
+            name = row["name"].removeprefix("mean ").removeprefix("global ")
+            sums[name] = sums.get(name, 0) + row["bytes"] / rounds / clients
+        found[method] = sums
+    return found
+
+
+def saw() -> np.ndarray:
+    """[seeds, moments]: FCCL's accuracy at home, before round 1, then after the photographs and
+    after training at home, round by round."""
+    seeds = []
+    for run in _runs(SAW, "fccl", observe=["after_collaborate"]):
+        at = sorted(run.history["accuracy"], key=lambda row: (row["round"], row["moment"]))
+        seeds.append([100 * np.mean(np.diag(row["matrix"])) for row in at])
+    return np.array(seeds)
+
+
+def _runs(folder: Path, method: str, **overrides) -> list:
+    """Recorded runs of a method with these overrides (any, where it has none of its own)."""
+    found = [run for run in results.load_all(folder).values()
+             if run.method == method and run.scenario["name"] == DATA]  # fmt: skip
+    same = [run for run in found if run.overrides == overrides]
+    return sorted(same or found, key=lambda run: run.seed)
+
+
+def draw(path: Path = PICTURE) -> Path:
+    """Write the README's picture: what crosses the channel, beside the saw-tooth of a round."""
+    figure, axes = plt.subplots(1, 2, figsize=(11, 3.7), width_ratios=(6, 5), layout="constrained")
+    with figures.style():
+        _bars(axes[0])
+        _saw_tooth(axes[1], saw())
+    write_atomically(path, lambda name: figure.savefig(name, dpi=110, format="png",
+                                                       metadata={"Software": None}))  # fmt: skip
+    plt.close(figure)
+    return path
+
+
+def _bars(axes) -> None:
+    parts = crossed()
+    sums = {method: sum(by_name.values()) for method, by_name in parts.items()}
+    order = sorted(sums, key=sums.get)
+    for place, method in enumerate(order):
+        look = figures.method_style(method)
+        axes.plot([1, sums[method]], [place, place], color="0.88", lw=1, zorder=0)
+        axes.plot(sums[method], place, "o", color=look.color, ms=9)
+        largest = sorted(parts[method], key=parts[method].get)[-2:][::-1]
+        names = ", ".join(n for n in largest if parts[method][n] > 0.02 * sums[method])
+        label = f"  {figures.human_bytes(sums[method])}: {names}"
+        axes.text(sums[method] * 1.1, place, label, va="center", fontsize=9)
+    axes.set_yticks(range(len(order)), [figures.display_name(method) for method in order])
+    axes.set(xscale="log", xlim=(5e3, 4e7), ylim=(-0.6, len(order) - 0.4))
+    axes.set_xlabel("bytes that cross the channel, per client and round")
+    axes.set_title("What a client sends and receives", loc="left", fontweight="bold")
+    _plain(axes)
+
+
+def _saw_tooth(axes, seeds: np.ndarray) -> None:
+    mean, x = seeds.mean(0), np.arange(seeds.shape[1]) / 2
+    axes.plot(x, seeds.T, color="0.8", lw=0.8)
+    axes.plot(x, mean, color=figures.method_style("fccl").color, lw=2.2)
+    axes.plot(x[1::2], mean[1::2], "o", color="#d55e00", label="after agreeing on photographs")
+    axes.plot(x[::2], mean[::2], "o", color="#0072b2", label="after training at home")
+    axes.set(xlabel="round", ylabel="accuracy at home (%)", xticks=range(int(x[-1]) + 1))
+    axes.set_title("A round of FCCL forgets, and learns again", loc="left", fontweight="bold")
+    axes.legend(frameon=False, loc="lower right")
+    _plain(axes)
+
+
+def _plain(axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
