@@ -128,14 +128,15 @@ def _bracketed(source: str) -> str:
     """The source with nbgrader's marks around what students write.
 
     The stub stands above the marks, because nbgrader has one for all places and ours differ ("...",
-    "most = ..."): it runs, and is answered below.
+    "most = ..."): it runs, and is answered below. So one that would raise is "..." here.
     """
     lines = []
     for line in source.splitlines():
         text = line.strip()
         indent = line[: len(line) - len(line.lstrip())]
         if text == BEGIN or text.startswith(f"{BEGIN}: "):
-            stub = text.removeprefix(BEGIN).removeprefix(": ") or "..."
+            stub = text.removeprefix(BEGIN).removeprefix(": ")
+            stub = "..." if stub.startswith("raise") else stub or "..."
             lines.append(indent + stub)
             lines.append(f"{indent}### BEGIN SOLUTION")
         elif text == END:
