@@ -288,14 +288,15 @@ def _markdown(frame: pd.DataFrame) -> list[str]:
     return [f"| {' | '.join(map(str, row))} |" for row in rows]
 
 
-def with_part(text: str, part: str, *, begin: str = BEGIN, where: str = "README.md") -> str:
-    """The `text` of a page with `part` between the marks `begin` and END; `where`: its name."""
+def with_part(text: str, part: str, *, begin: str = BEGIN, end: str = END,
+              where: str = "README.md") -> str:  # fmt: skip
+    """The `text` of a page with `part` between the marks `begin` and `end`; `where`: its name."""
     before, _, rest = text.partition(begin)
-    _, found, after = rest.partition(END)
+    _, found, after = rest.partition(end)
     if not found:
         raise StorageError(f"{where} has no place for the report", where=where,
-                           do=f"put {begin} and {END} on lines of their own")  # fmt: skip
-    return f"{before}{begin}\n\n{part}\n\n{END}{after}"
+                           do=f"put {begin} and {end} on lines of their own")  # fmt: skip
+    return f"{before}{begin}\n\n{part}\n\n{end}{after}"
 
 
 def update_readme(folder: Path = ROOT) -> list[str]:
@@ -303,12 +304,14 @@ def update_readme(folder: Path = ROOT) -> list[str]:
     from . import front
 
     made, book, changed = build(), papers.claims(), []
-    parts = {"README.md": front.part(made.coverage(book), book, COLUMNS),
-             "data/results/REPRODUCED.md": readme_part(made, book)}  # fmt: skip
-    for name, part in parts.items():
+    pages = {"README.md": front.marked(made.coverage(book), book, COLUMNS),
+             "data/results/REPRODUCED.md": {BEGIN: readme_part(made, book)}}  # fmt: skip
+    for name, parts in pages.items():
         path = folder / name
-        text = path.read_text(encoding="utf-8")
-        new = with_part(text, part, where=name)
+        new = text = path.read_text(encoding="utf-8")
+        end = front.END if name == "README.md" else END
+        for begin, part in parts.items():
+            new = with_part(new, part, begin=begin, end=end, where=name)
         if new != text:
             write_atomically(path, lambda at, new=new: Path(at).write_text(new, encoding="utf-8"))
             changed.append(name)

@@ -116,9 +116,12 @@ def test_the_example_of_the_page_on_tables_runs():
 
 
 def jobs_on_the_pages():
-    """Every `fedtutor JOB` of the pages' commands, without comments and environment."""
+    """Every `fedtutor JOB` in the commands of all pages, without comments and environment."""
+    folders = ("fedtutor", "data", "notebooks", "tests", "workflow")
+    pages = [*ROOT.glob("*.md"), *(p for name in folders for p in (ROOT / name).rglob("*.md"))]
+    texts = "".join(page.read_text(encoding="utf-8") for page in pages)
     found = []
-    for line in COMMANDS:
+    for line in "".join(re.findall(r"```sh\n(.*?)```", texts, flags=re.S)).splitlines():
         words = line.partition(" #")[0].split()
         if "fedtutor" in words:
             found.append(words[words.index("fedtutor") + 1 :])
@@ -129,7 +132,7 @@ def test_every_job_on_the_pages_exists():
     from fedtutor.__main__ import command_line
 
     jobs = jobs_on_the_pages()
-    assert len(jobs) >= 7
+    assert len(jobs) >= 40
     for words in jobs:
         command_line().parse_args([word.strip('"') for word in shlex.split(" ".join(words))])
 

@@ -63,11 +63,15 @@ def test_the_mnist_column_of_repshare_is_there_at_the_papers_settings(made):
 
 
 def test_pages_have_the_numbers_of_today(made, book):
-    parts = {"README.md": front.part(made.coverage(book), book, tables.COLUMNS),
-             "data/results/REPRODUCED.md": tables.readme_part(made, book)}  # fmt: skip
-    for name, part in parts.items():
+    tables_page = "data/results/REPRODUCED.md"
+    pages = {"README.md": front.marked(made.coverage(book), book, tables.COLUMNS),
+             tables_page: {tables.BEGIN: tables.readme_part(made, book)}}  # fmt: skip
+    for name, parts in pages.items():
         text = (ROOT / name).read_text(encoding="utf-8")
-        assert text == tables.with_part(text, part), "stale: python -m fedtutor report --readme"
+        end = front.END if name == "README.md" else tables.END
+        for begin, part in parts.items():
+            new = tables.with_part(text, part, begin=begin, end=end)
+            assert text == new, "stale: python -m fedtutor report --readme"
 
 
 def test_a_readme_without_a_place_is_one_clear_error(tmp_path):

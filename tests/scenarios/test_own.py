@@ -681,7 +681,7 @@ def what_the_examples_need() -> None:
 def test_the_examples_of_the_page(capsys):
     what_the_examples_need()
     examples = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
-    assert len(examples) == 3
+    assert len(examples) == 4
     spaces = []
     for number, example in enumerate(examples):
         path = Path(f"example_{number}.py").resolve()
@@ -689,7 +689,9 @@ def test_the_examples_of_the_page(capsys):
         spaces.append({"__name__": path.stem})
         exec(compile(example, path, "exec"), spaces[-1])
 
-    photos, flowers, scans = spaces
+    digits, photos, flowers, scans = spaces
+    assert len(digits["mine"].clients) == 5 and digits["mine"].image_size == 16
+    assert np.mean(digits["accuracy"]) > 0.3  # a tenth is chance
     scenario = photos["scenario"]
     assert [client.id for client in scenario.clients] == ["alice", "bob", "carol"]
     assert [len(client.private) for client in scenario.clients] == [160] * 3
