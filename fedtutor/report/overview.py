@@ -1,5 +1,6 @@
 """The report on one screen: the state of every printed number, and what notebook 08 folds."""
 
+import statistics
 from collections import Counter
 from collections.abc import Mapping
 from html import escape
@@ -7,10 +8,20 @@ from html import escape
 import pandas as pd
 
 from .. import papers
+from ..engine.files import load_json
 from ..experiments import manifest
 from ..papers import ledger
 from ..papers.cards import scoped_table
-from ..papers.printed import PAPERS, tables
+from ..papers.printed import PAPERS, claims_of, tables
+from ..papers.verdicts import (
+    FAILS,
+    FOR_STAND_IN,
+    HOLDS,
+    NOT_TESTABLE,
+    UNDECIDED,
+    kind,
+    records_in,
+)
 from .tables import COLUMNS, NO_RUN, OPEN, PAPER, REDUCED, STAND_IN, Report
 
 ABSENT, WAITING = "data absent", "not yet measured"
@@ -25,6 +36,9 @@ BY_HAND = {  # a data set that this program cannot download -> its names in prin
     "office_home": ("Office-Home",), "office31": ("Office31",), "femnist": ("FEMNIST",),
     "office_caltech10": ("Office Caltech", "Office-Caltech-10"), "retina": ("RETINA",),
 }  # fmt: skip
+SIDES = {"as the paper says": (HOLDS, FOR_STAND_IN[HOLDS]),
+         "otherwise": (FAILS, FOR_STAND_IN[FAILS]), "undecided": (UNDECIDED,),
+         "cannot be tested here": (NOT_TESTABLE, ledger.OPEN)}  # fmt: skip
 OTHERS = ("Digits", "MNIST", "CIFAR", "DIGITS")  # what columns name besides
 
 
@@ -108,6 +122,75 @@ def notebooks() -> dict[str, str]:
             for path in sorted(ledger.NOTEBOOKS.glob("[0-9][0-9]*.ipynb"))}  # fmt: skip
 
 
+# --- claims
+
+
+def theirs(book: pd.DataFrame) -> pd.DataFrame:
+    """The papers' claims without ours, each with its `kind` and its `side`, one of SIDES.
+
+    kind: what it is about, such as "ranking" or "cost".
+    """
+    kinds = {claim["id"]: claim["kind"] for paper in PAPERS for claim in claims_of(paper)}
+    side = {verdict: name for name, verdicts in SIDES.items() for verdict in verdicts}
+    found = book[book["paper"] != ledger.OURS]
+    sides = [side[kind(verdict)] for verdict in found["verdict"]]
+    return found.assign(kind=[kinds[id] for id in found.index], side=sides)
+
+
+def by_kind(book: pd.DataFrame) -> pd.DataFrame:
+    """Kind of claim by side: how many; most of the first side first."""
+    found = theirs(book)
+    seen = pd.crosstab(found["kind"], found["side"]).reindex(columns=list(SIDES), fill_value=0)
+    order = (seen.iloc[:, 0] / seen.sum(axis=1)).sort_values(ascending=False, kind="stable")
+    return seen.loc[order.index].rename_axis(index=None, columns=None)
+
+
+def headlines(book: pd.DataFrame) -> pd.DataFrame:
+    """Of each paper the first claim of a ranking: what it says, and what was found.
+
+    Columns: claim, verdict, measured (the card's sentence where there is one).
+    """
+    firsts = {paper: next(c["id"] for c in claims_of(paper) if c["kind"] == "ranking")
+              for paper in PAPERS}  # fmt: skip
+    names, lines = notebooks(), {}
+    for paper, id in firsts.items():
+        line = book.loc[id]
+        records = records_in(load_json(ledger.NOTEBOOKS / names[line["notebook"]]))
+        said = next((r.get("sentence") for r in records if r["id"] == id), "")
+        lines[paper] = {"its claim of being best": line["claim"],
+                        "verdict": kind(line["verdict"]),
+                        "measured": said or line["measured"]}  # fmt: skip
+    return pd.DataFrame.from_dict(lines, orient="index")
+
+
+# --- at the papers' own settings
+
+
+def met(made: Report) -> pd.DataFrame:
+    """What was measured with a paper's settings and data: a line per printed number and run."""
+    columns = ["paper", "table", "run", "row", "column", "printed", "measured", "seeds", "verdict",
+               "machine"]  # fmt: skip
+    return made.cells.loc[made.cells["setting"] == PAPER, columns].reset_index(drop=True)
+
+
+def gaps(made: Report, paper: str, group: str) -> pd.DataFrame:
+    """Measured minus printed, in points, mean over seeds: row and reading by column.
+
+    group: what the names of the columns begin with, "MNIST" of "MNIST N=2". A run whose name ends
+    in "author's code" has rows of its own; a run of single columns is left out.
+    """
+    cells = made.cells[(made.cells["setting"] == PAPER) & (made.cells["paper"] == paper)]
+    cells = cells[cells["column"].str.startswith(group)]
+    width = cells.groupby("run")["column"].transform("nunique")
+    cells = cells[width == cells["column"].nunique()]
+    code = [", author's code" * name.endswith("author's code") for name in cells["run"]]
+    less = [statistics.fmean(values) - likely
+            for values, likely in zip(cells["values"], cells["likely"], strict=True)]  # fmt: skip
+    grid = cells.assign(row=cells["row"] + code, less=less)
+    shown = grid.pivot(index="row", columns="column", values="less")
+    return shown.loc[grid["row"].unique(), grid["column"].unique()]
+
+
 # --- what is open
 
 
@@ -132,6 +215,12 @@ def without_a_run(found: pd.DataFrame) -> int:
 # --- folds
 
 
+def whole(frame: pd.DataFrame) -> str:
+    """A DataFrame as HTML with heads for screen readers; no text is cut."""
+    with pd.option_context("display.max_colwidth", None):
+        return scoped_table(frame)
+
+
 def folded_tables(made: Report, book: pd.DataFrame) -> str:
     """All printed tables, each in a fold: ours beside the print, what differs, the command."""
     coverage = made.coverage(book).set_index(["paper", "table"])
@@ -145,7 +234,7 @@ def _table(made: Report, line: pd.Series, paper: str, key: str) -> str:
     for block in made.blocks(paper, key):
         seeds = f", seeds {block.seeds}" if block.seeds else ""
         parts.append(f"<p><b>{escape(block.run)}</b> ({block.setting}{seeds})</p>")
-        parts.append(scoped_table(block.grid.rename_axis(index=None, columns=None)))
+        parts.append(whole(block.grid.rename_axis(index=None, columns=None)))
         parts += [f"<p>Differs in: {escape(block.differs)}</p>"] if block.differs else []
         parts += [f"<p><code>{escape(block.command)}</code></p>"] if block.run != NO_RUN else []
     about = f"{paper}, {key} (notebook {line['notebook']}): {said or 'no accuracy in it'}"
@@ -158,5 +247,5 @@ def folded_claims(book: pd.DataFrame) -> str:
     for name, lines in book.groupby("paper", sort=False):
         shown = lines[["claim", "where", "says", "measured", "verdict", "setting", "notebook"]]
         about = f"{name}: {len(lines)} claims, {ledger.in_words(lines)}"
-        parts.append(f"<details><summary>{escape(about)}</summary>{scoped_table(shown)}</details>")
+        parts.append(f"<details><summary>{escape(about)}</summary>{whole(shown)}</details>")
     return "\n".join(parts)
