@@ -236,6 +236,9 @@ def _localized(body: str, folder: Path, page: Path, site: Site) -> BeautifulSoup
             link["href"] = "#" + (parts.fragment if to in anchors else slug(to))
             continue
         file = (folder / unquote(parts.path)).resolve()
+        if file.parent == ROOT / "build":  # a page that is made beside the notebooks'
+            link["href"] = _relative(site.folder / file.name, page)
+            continue
         if file.suffix == ".ipynb":
             target = site.folder / f"{file.stem}.html"
             if target.name not in site.titles and not target.is_file():

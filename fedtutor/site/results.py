@@ -13,10 +13,10 @@ from jinja2 import Environment, FileSystemLoader
 
 from .. import papers
 from ..papers import ledger
-from ..papers.printed import PAPERS, tables
+from ..papers.printed import PAPERS, accuracies, tables
 from ..papers.verdicts import kind
 from ..report import overview
-from ..report.tables import NO_RUN, OPEN, Report, build
+from ..report.tables import NO_RUN, OPEN, PLACE, Report, build
 from .finding import TEMPLATES
 
 STYLE, SCRIPT = TEMPLATES / "results.css", TEMPLATES / "results.js"
@@ -102,11 +102,15 @@ def _read() -> tuple[Report, object]:
 
 
 def number_rows(made: Report, pages: Mapping[str, str]) -> Iterable[tuple[Cell, ...]]:
-    """A row of NUMBERS per printed accuracy and run; pages: number of a notebook -> its page."""
+    """A row of NUMBERS per printed accuracy and run, in the papers' order.
+
+    pages: number of a notebook -> its page.
+    """
     owner, order = ledger.owners()["tables"], {place: n for n, place in enumerate(tables())}
-    measured = {line[:4] for line in _places(made) if line[4] != OPEN}
-    for line in made.cells.itertuples():
-        place = (line.paper, line.table, line.row, line.column)
+    printed = {place: n for n, place in enumerate(_places(accuracies()))}
+    measured = set(_places(made.cells[made.cells["setting"] != OPEN]))
+    lines = zip(_places(made.cells), made.cells.itertuples(), strict=True)
+    for place, line in sorted(lines, key=lambda pair: printed[pair[0]]):
         if line.setting == OPEN and place in measured:
             continue  # another run has measured this number
         state = line.setting
@@ -124,10 +128,8 @@ def number_rows(made: Report, pages: Mapping[str, str]) -> Iterable[tuple[Cell, 
         )  # fmt: skip
 
 
-def _places(made: Report) -> Iterable[tuple]:
-    return made.cells[["paper", "table", "row", "column", "setting"]].itertuples(
-        index=False, name=None
-    )
+def _places(cells) -> Iterable[tuple]:
+    return cells[PLACE].itertuples(index=False, name=None)
 
 
 def claim_rows(book, pages: Mapping[str, str]) -> Iterable[tuple[Cell, ...]]:
