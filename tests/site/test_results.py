@@ -47,8 +47,10 @@ def test_every_printed_number_is_there_with_its_state(page, made):
         states.setdefault(place, set()).add(r["state"])
         assert bool(r["measured"]) == (r["state"] not in ("data absent", "not yet measured"))
     assert all(best[place] in seen for place, seen in states.items())
-    assert all(len(seen) == 1 for place, seen in states.items()
-               if best[place] in ("data absent", "not yet measured"))  # fmt: skip
+    open_ones = {"data absent", "not yet measured"}
+    for place, seen in states.items():
+        assert seen <= open_ones if best[place] in open_ones else not seen & open_ones, place
+    assert len(rows) > len(places), "some numbers have two runs"
 
 
 def test_numbers_are_those_of_the_report(page, made):
@@ -160,8 +162,8 @@ def test_the_script_sorts(texts, how, order):
 
 @needs_node
 def test_tables_are_sorted_as_they_are_printed():
-    cells = json.dumps([{"text": "IX", "order": 1}, {"text": "X", "order": 2}, {"text": "II",
-                        "order": 0}])  # fmt: skip
+    cells = json.dumps([{"text": "II", "order": 1}, {"text": "X", "order": 2},
+                        {"text": "XII-inter", "order": 0}])  # fmt: skip
     assert ran(f"s.sorted({cells})") == [2, 0, 1]
     assert [ran(f"s.next('{now}')") for now in ("none", "ascending", "descending")] == [
         "ascending", "descending", "none"]  # fmt: skip
