@@ -222,14 +222,28 @@ def whole(frame: pd.DataFrame) -> str:
 
 
 def folded_tables(made: Report, book: pd.DataFrame) -> str:
-    """All printed tables, each in a fold: ours beside the print, what differs, the command."""
+    """A fold per paper, and in it one per table: ours beside the print, what differs, commands."""
     coverage = made.coverage(book).set_index(["paper", "table"])
-    return "\n".join(_table(made, coverage.loc[place], *place) for place in tables())
+    states = {place: Counter(lines) for place, lines
+              in numbers(made).groupby(["paper", "table"])["state"]}  # fmt: skip
+    parts = []
+    for paper in PAPERS:
+        keys = [key for name, key in tables() if name == paper]
+        inner = [_table(made, coverage.loc[paper, key], states.get((paper, key), Counter()), paper,
+                        key) for key in keys]  # fmt: skip
+        about = sum((states.get((paper, key), Counter()) for key in keys), Counter())
+        parts.append(f"<details><summary>{paper}: {len(keys)} tables; {_told(about)}</summary>"
+                     f"{''.join(inner)}</details>")  # fmt: skip
+    return "\n".join(parts)
 
 
-def _table(made: Report, line: pd.Series, paper: str, key: str) -> str:
+def _told(states: Counter) -> str:
+    names = {PAPER: COLUMNS[PAPER]}
+    return ", ".join(f"{states[name]} {names.get(name, name)}" for name in STATES if states[name])
+
+
+def _table(made: Report, line: pd.Series, states: Counter, paper: str, key: str) -> str:
     caption = papers.published_table(paper, key).attrs["caption"]
-    said = ", ".join(f"{line[name]} {name}" for name in COLUMNS.values() if line[name])
     parts = [f"<p>{escape(caption)}</p><p>Claims: {escape(line['its claims'] or 'none')}.</p>"]
     for block in made.blocks(paper, key):
         seeds = f", seeds {block.seeds}" if block.seeds else ""
@@ -237,7 +251,7 @@ def _table(made: Report, line: pd.Series, paper: str, key: str) -> str:
         parts.append(whole(block.grid.rename_axis(index=None, columns=None)))
         parts += [f"<p>Differs in: {escape(block.differs)}</p>"] if block.differs else []
         parts += [f"<p><code>{escape(block.command)}</code></p>"] if block.run != NO_RUN else []
-    about = f"{paper}, {key} (notebook {line['notebook']}): {said or 'no accuracy in it'}"
+    about = f"{paper}, {key} (notebook {line['notebook']}): {_told(states) or 'no accuracy in it'}"
     return f"<details><summary>{escape(about)}</summary>{''.join(parts)}</details>"
 
 

@@ -1,5 +1,7 @@
 """The report on one screen: each printed number has one state, the same on every machine."""
 
+import re
+
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
@@ -88,7 +90,12 @@ def test_the_queue_is_what_is_open(made):
 def test_folds_have_every_table_and_every_claim(made):
     book = papers.claims()
     page = BeautifulSoup(overview.folded_tables(made, book), "html.parser")
-    assert len(page("details", recursive=False)) == len(papers.tables()) == len(page("summary"))
+    assert len(page("details", recursive=False)) == len(printed.PAPERS)
+    assert len(page.select("details details")) == len(papers.tables())
+    counts = [overview.counted(overview.numbers(made))[s] for s in (overview.ABSENT, "reduced")]
+    told = [summary.get_text() for summary in page.select("details details > summary")]
+    for state, count in zip((overview.ABSENT, "reduced"), counts, strict=True):
+        assert sum(int(n) for text in told for n in re.findall(rf"(\d+) {state}", text)) == count
     assert not [th for th in page.select("thead th, tbody th") if not th.get("scope")]
     said = page.find("summary", string=lambda text: text.startswith("RepShare, 1 ")).get_text()
     assert "15 paper's setting" in said and "notebook 04" in said
