@@ -22,4 +22,5 @@ from .output import MEASURED_TABLE, show, to_png
 from .paired import paired
 from .privacy import against_accuracy, roc
 from .ranks import ranks
+from .tiles import tiles
 from .words import ACCURACY, DISPLAY, display_name, finding, human_bytes, percent

@@ -28,7 +28,7 @@ from pygments.util import ClassNotFound
 from traitlets.config import Config
 
 from ..engine.files import ROOT, write_atomically
-from . import finding, glossary
+from . import finding, glossary, results
 from .mathml import mathml
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -169,11 +169,12 @@ def write_framed(page: Path, *, title: str, template: str = "frame.html.j2", **p
     """Fill in a template of this folder and write the page; `parts` are the template's names.
 
     "body" is HTML or what `parsed` made of it; who reads by keyboard or by ear can use all of it.
+    "style" is CSS that this page alone needs.
     """
     if "body" in parts:
         parts["body"] = str(_for_everybody(parsed(parts["body"])))
     environment = Environment(loader=FileSystemLoader(TEMPLATES / "page"))
-    css = (TEMPLATES / "page" / "page.css").read_text(encoding="utf-8")
+    css = (TEMPLATES / "page" / "page.css").read_text(encoding="utf-8") + parts.pop("style", "")
     title = html.escape(_plain(title))
     text = environment.get_template(template).render(css=css, title=title, **parts)
     write_atomically(page, lambda name: Path(name).write_text(text, encoding="utf-8"))
@@ -235,6 +236,9 @@ def localized(body: str, folder: Path, page: Path, site: Site) -> BeautifulSoup:
             link["href"] = "#" + (parts.fragment if to in anchors else slug(to))
             continue
         file = (folder / unquote(parts.path)).resolve()
+        if file.parent == ROOT / "build":  # a page that is made beside the notebooks'
+            link["href"] = _relative(site.folder / file.name, page)
+            continue
         if file.suffix == ".ipynb":
             target = site.folder / f"{file.stem}.html"
             if target.name not in site.titles and not target.is_file():
@@ -309,7 +313,7 @@ def _source_page(file: Path, site: Site) -> Path | None:
 
 def write_index(site: Site, rows: list[dict], reference: Path | None = None) -> None:
     """The contents page: one row per notebook, with its sections, time and verdicts; beside it the
-    search and the index of terms.
+    search, the index of terms and the results.
 
     rows: page (a file name in the site), status, failed; `reference`: the first page of api.py's.
     """
@@ -330,3 +334,5 @@ def write_index(site: Site, rows: list[dict], reference: Path | None = None) -> 
     ):
         write_framed(site.folder / f"{name}.html", title=title, body=body, sections=parts,
                      home="index.html")  # fmt: skip
+    write_framed(site.folder / "results.html", title="Results", body=results.body(site.titles),
+                 style=results.style(), kind="results-page", home="index.html")  # fmt: skip

@@ -36,7 +36,7 @@ SECOND_EDITION = {
     "00_template", "00_start_here", "01_fccl", "01b_fccl_tables", "02_fccl_plus",
     "02b_fccl_plus_ablations", "03_fedcsd_logit_shift", "03b_fedcsd_tables",
     "04_representation_sharing", "04b_repshare_tables", "05_fedlgd_distillation",
-    "05b_fedlgd_ablations", "09_real_federation",
+    "05b_fedlgd_ablations", "08_reproduction_report", "09_real_federation",
 }  # fmt: skip
 NOTEBOOKS = [path for folder in FOLDERS for path in sorted(folder.glob("[0-9][0-9]*.ipynb"))]
 SOLUTIONS = sorted((ROOT / "notebooks" / "solutions").glob("[0-9][0-9]*.ipynb"))
@@ -605,6 +605,15 @@ def test_a_helper_in_two_notebooks_is_noticed_and_an_answer_is_none():
     ]
     two.cells[8].source = "def other(): ..."
     assert not list(second.defined_twice({"03_fedx": one, "04_fedy": two}))
+
+
+def test_the_report_has_the_box_and_judges_nothing():
+    lesson = good_lesson()
+    assert len(list(second.claims(lesson, "08_report"))) == 1
+    lesson.cells[16].source = "pass"
+    assert not list(second.claims(lesson, "08_report"))
+    lesson.cells[16].source = 'claims.measure("x-01", [1.0])'
+    assert len(list(second.claims(lesson, "08_report"))) == 1
 
 
 def test_the_promise_may_quote_a_printed_number_with_its_table(monkeypatch):

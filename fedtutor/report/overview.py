@@ -1,0 +1,265 @@
+"""The report on one screen: the state of every printed number, and what notebook 08 folds."""
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping
+from html import escape
+
+import pandas as pd
+
+from .. import papers
+from ..engine.files import load_json
+from ..experiments import manifest
+from ..papers import ledger
+from ..papers.cards import scoped_table
+from ..papers.printed import PAPERS, claims_of, tables
+from ..papers.verdicts import (
+    FAILS,
+    FOR_STAND_IN,
+    HOLDS,
+    NOT_TESTABLE,
+    UNDECIDED,
+    kind,
+    records_in,
+)
+from .tables import COLUMNS, NO_RUN, OPEN, PAPER, REDUCED, STAND_IN, Report
+
+ABSENT, WAITING = "data absent", "not yet measured"
+STATES = {  # what the picture's legend says of each, and the short name
+    PAPER: "measured with the paper's settings and data",
+    STAND_IN: "measured with the paper's settings on other data",
+    REDUCED: "measured in a smaller setting",
+    WAITING: WAITING,
+    ABSENT: "data absent: a reader must get them by hand",
+}
+BY_HAND = {  # a data set that this program cannot download -> its names in print
+    "office_home": ("Office-Home",), "office31": ("Office31",), "femnist": ("FEMNIST",),
+    "office_caltech10": ("Office Caltech", "Office-Caltech-10"), "retina": ("RETINA",),
+}  # fmt: skip
+SIDES = {"as the paper says": (HOLDS, FOR_STAND_IN[HOLDS]),
+         "otherwise": (FAILS, FOR_STAND_IN[FAILS]), "undecided": (UNDECIDED,),
+         "cannot be tested here": (NOT_TESTABLE, ledger.OPEN)}  # fmt: skip
+OTHERS = ("Digits", "MNIST", "CIFAR", "DIGITS")  # what columns name besides
+
+
+def numbers(made: Report) -> pd.DataFrame:
+    """A line per printed accuracy: `Report.best` with its `state`, one of STATES.
+
+    "data absent" is said of a number that was not measured, if a reader must get its images by
+    hand, and of no other: a stand-in's number has a state of its own. It is the same on every
+    machine, whatever data are there.
+    """
+    found = made.best.copy()
+    found["state"] = [
+        line.setting if line.setting != OPEN else ABSENT if data_by_hand(line) else WAITING
+        for line in found.itertuples()
+    ]
+    return found
+
+
+def data_by_hand(line) -> str:
+    """The name of a data set that a reader must get by hand for a printed number; else "".
+
+    A column that names its data decides; otherwise the table's caption does.
+    """
+    every = [name for names in BY_HAND.values() for name in names]
+    caption = papers.published_table(line.paper, line.table).attrs["caption"]
+    told = any(name in line.column for name in (*every, *OTHERS))
+    text = line.column if told else caption
+    return next((name for name in every if name in text), "")
+
+
+def tiles(found: pd.DataFrame) -> dict[str, dict[str, list[list[str | None]]]]:
+    """For `figures.tiles`: paper -> table -> rows of states, in the paper's order."""
+    groups, lines = {}, dict(list(found.groupby(["paper", "table"])))
+    for paper, key in tables():
+        if (paper, key) not in lines:
+            continue
+        cells = lines[paper, key]
+        grid = cells.pivot(index="row", columns="column", values="state")
+        printed = papers.published_table(paper, key)
+        columns = [name for name in printed.columns if name in grid.columns]
+        grid = grid.reindex(index=[name for name in dict.fromkeys(printed.attrs["rows"])
+                                   if name in grid.index], columns=columns)  # fmt: skip
+        rows = [[STATES.get(state) for state in row] for row in grid.to_numpy()]
+        groups.setdefault(paper, {})[key] = rows
+    return {paper: groups[paper] for paper in PAPERS if paper in groups}
+
+
+def counted(found: pd.DataFrame) -> dict[str, int]:
+    """State -> how many numbers have it, all of them named."""
+    counts = Counter(found["state"])
+    return {state: counts[state] for state in STATES}
+
+
+def by_state(found: pd.DataFrame) -> pd.DataFrame:
+    """Paper by state: how many numbers, and in all."""
+    seen = pd.crosstab(found["paper"], found["state"])
+    order = [paper for paper in PAPERS if paper in seen.index]
+    seen = seen.reindex(index=order, columns=list(STATES), fill_value=0)
+    return seen.rename_axis(index=None, columns=None)
+
+
+def places(found: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:
+    """Paper | notebook | tables: where the tables with accuracies are looked at.
+
+    titles: number of a notebook -> its file's name; a cell is Markdown with a link.
+    """
+    owner, lines = ledger.owners()["tables"], {}
+    there = set(zip(found["paper"], found["table"], strict=True))
+    for paper, key in [place for place in tables() if place in there]:
+        lines.setdefault((paper, owner[paper, key]), []).append(key)
+    order = sorted(lines, key=lambda place: (PAPERS.index(place[0]), place[1]))
+    return pd.DataFrame(
+        [{"paper": paper, "notebook": f"[{number}]({titles[number]})",
+          "tables": ", ".join(lines[paper, number])} for paper, number in order]
+    )  # fmt: skip
+
+
+def notebooks() -> dict[str, str]:
+    """Number of a notebook -> the name of its file: "01b" -> "01b_fccl_tables.ipynb"."""
+    return {path.stem.partition("_")[0]: path.name
+            for path in sorted(ledger.NOTEBOOKS.glob("[0-9][0-9]*.ipynb"))}  # fmt: skip
+
+
+# --- claims
+
+
+def theirs(book: pd.DataFrame) -> pd.DataFrame:
+    """The papers' claims without ours, each with its `kind` and its `side`, one of SIDES.
+
+    kind: what it is about, such as "ranking" or "cost".
+    """
+    kinds = {claim["id"]: claim["kind"] for paper in PAPERS for claim in claims_of(paper)}
+    side = {verdict: name for name, verdicts in SIDES.items() for verdict in verdicts}
+    found = book[book["paper"] != ledger.OURS]
+    sides = [side[kind(verdict)] for verdict in found["verdict"]]
+    return found.assign(kind=[kinds[id] for id in found.index], side=sides)
+
+
+def by_kind(book: pd.DataFrame) -> pd.DataFrame:
+    """Kind of claim by side: how many; most of the first side first."""
+    found = theirs(book)
+    seen = pd.crosstab(found["kind"], found["side"]).reindex(columns=list(SIDES), fill_value=0)
+    order = (seen.iloc[:, 0] / seen.sum(axis=1)).sort_values(ascending=False, kind="stable")
+    return seen.loc[order.index].rename_axis(index=None, columns=None)
+
+
+def headlines(book: pd.DataFrame) -> pd.DataFrame:
+    """Of each paper the first claim of a ranking: what it says, and what was found.
+
+    Columns: claim, verdict, measured (the card's sentence where there is one).
+    """
+    firsts = {paper: next(c["id"] for c in claims_of(paper) if c["kind"] == "ranking")
+              for paper in PAPERS}  # fmt: skip
+    names, lines = notebooks(), {}
+    for paper, id in firsts.items():
+        line = book.loc[id]
+        records = records_in(load_json(ledger.NOTEBOOKS / names[line["notebook"]]))
+        said = next((r.get("sentence") for r in records if r["id"] == id), "")
+        lines[paper] = {"its claim of being best": line["claim"],
+                        "verdict": kind(line["verdict"]),
+                        "measured": said or line["measured"]}  # fmt: skip
+    return pd.DataFrame.from_dict(lines, orient="index")
+
+
+# --- at the papers' own settings
+
+
+def met(made: Report) -> pd.DataFrame:
+    """What was measured with a paper's settings and data: a line per printed number and run."""
+    columns = ["paper", "table", "run", "row", "column", "printed", "measured", "seeds", "verdict",
+               "machine"]  # fmt: skip
+    return made.cells.loc[made.cells["setting"] == PAPER, columns].reset_index(drop=True)
+
+
+def gaps(made: Report, paper: str, group: str) -> pd.DataFrame:
+    """Measured minus printed, in points, mean over seeds: row and reading by column.
+
+    group: what the names of the columns begin with, "MNIST" of "MNIST N=2". A run whose name ends
+    in "author's code" has rows of its own; a run of single columns is left out.
+    """
+    cells = made.cells[(made.cells["setting"] == PAPER) & (made.cells["paper"] == paper)]
+    cells = cells[cells["column"].str.startswith(group)]
+    width = cells.groupby("run")["column"].transform("nunique")
+    cells = cells[width == cells["column"].nunique()]
+    code = [", author's code" * name.endswith("author's code") for name in cells["run"]]
+    less = [statistics.fmean(values) - likely
+            for values, likely in zip(cells["values"], cells["likely"], strict=True)]  # fmt: skip
+    grid = cells.assign(row=cells["row"] + code, less=less)
+    shown = grid.pivot(index="row", columns="column", values="less")
+    return shown.loc[grid["row"].unique(), grid["column"].unique()]
+
+
+# --- what is open
+
+
+def planned(made: Report) -> pd.DataFrame:
+    """The queue's open runs by paper: how many, and the hours of a GPU that are estimated."""
+    left = [run for run in made.runs if run.manifest == manifest.MANIFEST
+            and run.path(made.folder) not in made.found]  # fmt: skip
+    lines = pd.DataFrame([(run.paper, run.path(made.folder), run.minutes) for run in left],
+                         columns=["paper", "path", "minutes"])  # fmt: skip
+    lines = lines.drop_duplicates("path").groupby("paper", sort=False)["minutes"]
+    told = lines.agg(["count", "sum"])
+    told["sum"] = (told["sum"] / 60).round().astype(int)
+    names = {"count": "open runs in the queue", "sum": "hours of a GPU, estimated"}
+    return told.rename(columns=names).rename_axis(None)
+
+
+def without_a_run(found: pd.DataFrame) -> int:
+    """How many of the printed numbers no list of runs names."""
+    return int((found["run"] == NO_RUN).sum())
+
+
+# --- folds
+
+
+def whole(frame: pd.DataFrame) -> str:
+    """A DataFrame as HTML with heads for screen readers; no text is cut."""
+    with pd.option_context("display.max_colwidth", None):
+        return scoped_table(frame)
+
+
+def folded_tables(made: Report, book: pd.DataFrame) -> str:
+    """A fold per paper, and in it one per table: ours beside the print, what differs, commands."""
+    coverage = made.coverage(book).set_index(["paper", "table"])
+    states = {place: Counter(lines) for place, lines
+              in numbers(made).groupby(["paper", "table"])["state"]}  # fmt: skip
+    parts = []
+    for paper in PAPERS:
+        keys = [key for name, key in tables() if name == paper]
+        inner = [_table(made, coverage.loc[paper, key], states.get((paper, key), Counter()), paper,
+                        key) for key in keys]  # fmt: skip
+        about = sum((states.get((paper, key), Counter()) for key in keys), Counter())
+        parts.append(f"<details><summary>{paper}: {len(keys)} tables; {_told(about)}</summary>"
+                     f"{''.join(inner)}</details>")  # fmt: skip
+    return "\n".join(parts)
+
+
+def _told(states: Counter) -> str:
+    names = {PAPER: COLUMNS[PAPER]}
+    return ", ".join(f"{states[name]} {names.get(name, name)}" for name in STATES if states[name])
+
+
+def _table(made: Report, line: pd.Series, states: Counter, paper: str, key: str) -> str:
+    caption = papers.published_table(paper, key).attrs["caption"]
+    parts = [f"<p>{escape(caption)}</p><p>Claims: {escape(line['its claims'] or 'none')}.</p>"]
+    for block in made.blocks(paper, key):
+        seeds = f", seeds {block.seeds}" if block.seeds else ""
+        parts.append(f"<p><b>{escape(block.run)}</b> ({block.setting}{seeds})</p>")
+        parts.append(whole(block.grid.rename_axis(index=None, columns=None)))
+        parts += [f"<p>Differs in: {escape(block.differs)}</p>"] if block.differs else []
+        parts += [f"<p><code>{escape(block.command)}</code></p>"] if block.run != NO_RUN else []
+    about = f"{paper}, {key} (notebook {line['notebook']}): {_told(states) or 'no accuracy in it'}"
+    return f"<details><summary>{escape(about)}</summary>{''.join(parts)}</details>"
+
+
+def folded_claims(book: pd.DataFrame) -> str:
+    """The ledger, a fold per paper: claim, where, what the paper says, measured, verdict."""
+    parts = []
+    for name, lines in book.groupby("paper", sort=False):
+        shown = lines[["claim", "where", "says", "measured", "verdict", "setting", "notebook"]]
+        about = f"{name}: {len(lines)} claims, {ledger.in_words(lines)}"
+        parts.append(f"<details><summary>{escape(about)}</summary>{whole(shown)}</details>")
+    return "\n".join(parts)

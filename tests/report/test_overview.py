@@ -1,0 +1,104 @@
+"""The report on one screen: each printed number has one state, the same on every machine."""
+
+import re
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+
+from fedtutor import figures, papers
+from fedtutor.datasets.catalog import SETS
+from fedtutor.engine.files import ROOT
+from fedtutor.papers import printed
+from fedtutor.report import overview, tables
+from fedtutor.report.tables import OPEN, PAPER
+
+
+@pytest.fixture(scope="module")
+def made():
+    return tables.build()
+
+
+@pytest.fixture(scope="module")
+def found(made):
+    return overview.numbers(made)
+
+
+def test_every_printed_number_has_one_state(found):
+    assert len(found) == len(printed.accuracies()) == sum(overview.counted(found).values())
+    assert not found.duplicated(tables.PLACE).any()
+    assert (overview.by_state(found).sum() == list(overview.counted(found).values())).all()
+
+
+def test_what_was_measured_keeps_its_setting(found):
+    measured = found[found["setting"] != OPEN]
+    assert (measured["state"] == measured["setting"]).all()
+    assert set(found.loc[found["setting"] == OPEN, "state"]) <= {overview.WAITING, overview.ABSENT}
+    assert (found["state"] == PAPER).sum() == overview.counted(found)[PAPER] > 0
+
+
+@pytest.mark.parametrize(("paper", "table", "column", "name"), [
+    ("FCCL+", "VIII", "Office31/AVG", "Office31"), ("FCCL+", "VIII", "Digits/AVG", ""),
+    ("FCCL+", "XI", "inter", "Office31"), ("FCCL", "3", "Intra/A", "Office-Home"),
+    ("FedCSD", "I", "FEMNIST beta=0.05", "FEMNIST"), ("FedCSD", "I", "CIFAR-100 beta=5", ""),
+    ("FedCSD", "III", "accuracy", ""), ("FedCSD", "II", "A", "Office-Caltech-10"),
+    ("FedLGD", "3", "Ri", "RETINA"), ("FedLGD", "1", "USPS IPC=50", ""),
+    ("RepShare", "1", "CIFAR10 N=2", ""),
+])  # fmt: skip
+def test_whose_data_a_reader_must_get_by_hand(found, paper, table, column, name):
+    cells = found[(found["paper"] == paper) & (found["table"] == table)]
+    line = next(cells[cells["column"] == column].itertuples())
+    assert overview.data_by_hand(line) == name
+
+
+def test_data_by_hand_are_those_without_a_download():
+    for key in overview.BY_HAND:
+        assert not any(SETS[key].downloads(split) for split in SETS[key].splits), key
+
+
+def test_tiles_are_the_tables_in_small(found):
+    groups = overview.tiles(found)
+    every = [s for blocks in groups.values() for rows in blocks.values() for row in rows
+             for s in row if s is not None]  # fmt: skip
+    assert len(every) == len(found) and set(every) <= set(overview.STATES.values())
+    states = list(overview.STATES)
+    for state in states:
+        assert every.count(overview.STATES[state]) == overview.counted(found)[state]
+    (corner,) = [c.state for c in found.itertuples() if c[1:5] == ("FCCL+", "VIII", "FCCL+",
+                 "Digits/M->")]  # fmt: skip
+    rows = papers.published_table("FCCL+", "VIII").attrs["rows"]
+    assert groups["FCCL+"]["VIII"][rows.index("FCCL+")][0] == overview.STATES[corner]
+    figures.tiles(groups, title="All numbers", states=list(overview.STATES.values()))
+
+
+def test_places_name_every_table_once_with_its_notebook(found):
+    lines = overview.places(found, overview.notebooks())
+    named = [(line.paper, key) for line in lines.itertuples() for key in line.tables.split(", ")]
+    there = set(zip(found["paper"], found["table"], strict=True))
+    assert len(named) == len(set(named)) and set(named) == there
+    for cell in lines["notebook"]:
+        name = cell.partition("(")[2].rstrip(")")
+        assert nbformat.read(ROOT / "notebooks" / name, as_version=4).cells
+
+
+def test_the_queue_is_what_is_open(made):
+    left = overview.planned(made)
+    assert (left.to_numpy() > 0).all() and set(left.index) <= set(printed.PAPERS)
+    assert 0 < overview.without_a_run(overview.numbers(made)) < len(made.best)
+
+
+def test_folds_have_every_table_and_every_claim(made):
+    book = papers.claims()
+    page = BeautifulSoup(overview.folded_tables(made, book), "html.parser")
+    assert len(page("details", recursive=False)) == len(printed.PAPERS)
+    assert len(page.select("details details")) == len(papers.tables())
+    counts = [overview.counted(overview.numbers(made))[s] for s in (overview.ABSENT, "reduced")]
+    told = [summary.get_text() for summary in page.select("details details > summary")]
+    for state, count in zip((overview.ABSENT, "reduced"), counts, strict=True):
+        assert sum(int(n) for text in told for n in re.findall(rf"(\d+) {state}", text)) == count
+    assert not [th for th in page.select("thead th, tbody th") if not th.get("scope")]
+    said = page.find("summary", string=lambda text: text.startswith("RepShare, 1 ")).get_text()
+    assert "15 paper's setting" in said and "notebook 04" in said
+    ledger = BeautifulSoup(overview.folded_claims(book), "html.parser")
+    assert len(ledger.select("tbody tr")) == len(book)
+    assert {row.th.get_text() for row in ledger.select("tbody tr")} == set(book.index)
