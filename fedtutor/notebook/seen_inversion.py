@@ -1,7 +1,7 @@
 """What notebook 06a sees: images that an attacker computes back from what crossed the channel.
 
-The client is a federation of one whose channel is recorded (`attack_studies`); the attacker gets the
-messages of round 1 and what everybody knows. A case is attacked once per seed: other digits,
+The client is a federation of one whose channel is recorded (`attack_studies`); the attacker gets
+the messages of round 1 and what everybody knows. A case is attacked once per seed: other digits,
 other weights, another start of the search. The quality of an image is its PSNR in dB; that of
 several is the mean over them. Pixels are float, from 0 to 1.
 """
@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from .. import attacks, figures, models, scenarios
+from .. import attacks, models, scenarios
 from ..errors import SettingError
 from ..experiments import attack_studies
-from ..papers import spread
 from ..randomness import generator
 
 LR = 0.1  # of the client, known to the server that wrote the protocol
@@ -33,18 +31,9 @@ CASES = {  # name -> options of `attacked`
     "a batch of 16": {"count": 16},
     "one digit, five steps": {"count": 1, "epochs": 5},
     "8 digits, four steps of 4": {"count": 8, "epochs": 2, "batch": 4},
-    "one digit, shortened only": {"count": 1, "noise": 0.0},
-    "one digit, shortened and noise": {"count": 1, "noise": 1.0},
+    "one digit, noise": {"count": 1, "noise": 1.0},
     "one digit, FedLGD's ConvNet": {"count": 1, "network": "small_convnet"},
 }
-PROMISES = {  # method -> what goes up; what an image could be computed back from
-    "fedavg": ("weights", "a gradient, after one step or a few (sections 2 to 4)"),
-    "fccl": ("logits of public images", "no gradient; a copy that imitates them"),
-    "fccl+": ("logits of public images, their similarities", "as for FCCL"),
-    "fedcsd": ("weights, mean logits of each class", "a gradient; a mean of one image is its logits"),
-    "repshare": ("mean features of each class", "no gradient; a mean of one image is its features"),
-    "fedlgd": ("weights, trained on virtual images", "a gradient, of virtual images (section 6)"),
-}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +80,16 @@ def overheard(seed: int, *, count: int, network: str = "plain_cnn", epochs: int 
     )  # fmt: skip
 
 
-def attacked(seed: int, *, count: int, network: str = "plain_cnn", epochs: int = 1,
-             batch: int = 64, noise: float | None = None, steps: int = STEPS) -> Attacked:
+def attacked(
+    seed: int,
+    *,
+    count: int,
+    network: str = "plain_cnn",
+    epochs: int = 1,
+    batch: int = 64,
+    noise: float | None = None,
+    steps: int = STEPS,
+) -> Attacked:
     """Overhear a round (options of `overheard`) and compute its digits back."""
     heard = overheard(seed, count=count, network=network, epochs=epochs, batch=batch, noise=noise)
     known, way = update(heard, network)
@@ -156,49 +153,19 @@ def guessed(seeds: Sequence[int]) -> np.ndarray:
     return np.array(found)
 
 
-def table(cases: Mapping[str, Sequence[Attacked]], guess: Sequence[float]) -> pd.DataFrame:
-    """One row per case: mean dB over seeds, and how many times the labels were right."""
-    rows = {name: {"PSNR (dB)": spread(decibels(v), 0),
-                   "labels right": f"{sum(one.right for one in v)} of {len(v)}"}
-            for name, v in cases.items()}  # fmt: skip
-    rows["no message: the average digit"] = {"PSNR (dB)": spread(guess, 0), "labels right": "-"}
-    return pd.DataFrame(rows).T.rename_axis("what the client did")
+def with_noise(levels: Sequence[float], seed: int) -> tuple[Tensor, Tensor, np.ndarray]:
+    """One digit after DP-SGD with each noise: (true image, found images, dB of each).
 
-
-def at_decibels(image: Tensor, levels: Sequence[float], *, seed: int = 0) -> Tensor:
-    """[len(levels), ...]: `image` with an error of exactly so many dB in every pixel.
-
-    Each pixel goes up or down by 10^(-dB / 20), by chance, but stays between 0 and 1. Levels from
-    7 dB on: below, one step would be wider than half of the box.
+    The attacker is told the label, which noise hides before it hides the image.
     """
-    if min(levels) < 7:
-        raise SettingError(f"{min(levels)} dB", where="at_decibels", do="ask for 7 dB or more")
-    shown, up = [], torch.rand(image.shape, generator=generator(seed, "decibels")) < 0.5
-    for level in levels:
-        step = 10 ** (-level / 20)
-        goes_up = (up | (image < step)) & (image + step <= 1)
-        shown.append(torch.where(goes_up, image + step, image - step))
-    return torch.stack(shown)
-
-
-def sheet(rows: Mapping[str, Tensor], *, title: str, columns: Sequence[str] | None = None):
-    """`figures.contact_sheet` for pixels from 0 to 1, row -> [n, channels, height, width]."""
-    as_bytes = {name: (255 * x.clamp(0, 1)).round().to(torch.uint8) for name, x in rows.items()}
-    return figures.contact_sheet(as_bytes, columns, title=title)
-
-
-def sorted_out(cases: Mapping[str, Sequence[Attacked]], batches: int = 8) -> dict[str, Tensor]:
-    """Rows of a sheet: a batch of eight (first seed) and single digits (every seed), with originals."""
-    first = cases["a batch of 8"][0]
-    order = first.y.argsort(stable=True)[:batches]
-    rows = {"batch of 8, true": first.originals[order], "batch of 8, found": first.found[order]}
-    for words, name in (("one digit, found", "one digit"),
-                        ("with noise, found", "one digit, shortened and noise"),
-                        ("ConvNet, found", "one digit, FedLGD's ConvNet")):  # fmt: skip
-        if words == "one digit, found":
-            rows["one digit, true"] = torch.cat([one.originals for one in cases[name]])
-        rows[words] = torch.cat([one.found for one in cases[name]])
-    return rows
+    scene, norm = digits(seed, 1)
+    private, found = scene.clients[0].private, []
+    for noise in levels:
+        known, way = update(overheard(seed, count=1, noise=noise))
+        found.append(attacks.invert(known, way, private.y, mean=norm[0], std=norm[1],
+                                    steps=STEPS, seed=seed).x)  # fmt: skip
+    true, x = attacks.unit(scene.inputs(private.x), *norm), attacks.unit(torch.cat(found), *norm)
+    return true, x, attacks.psnr(x, true.expand_as(x)).numpy()
 
 
 def knowledge() -> dict[str, float]:
@@ -237,8 +204,12 @@ def raw_and_virtual(seeds: Sequence[int], *, steps: int = 400) -> tuple[dict, di
     "raw" and "virtual": dB to what the client trained on; "virtual, private": the same image to
     the private image nearest to it. One per seed.
     """
-    made = [attack_studies.raw_and_distilled(pool="street", seed=seed, network="plain_cnn",
-                                             steps=steps, pictures=True) for seed in seeds]
+    made = [
+        attack_studies.raw_and_distilled(
+            pool="street", seed=seed, network="plain_cnn", steps=steps, pictures=True
+        )
+        for seed in seeds
+    ]
     kinds = {"raw": "raw", "virtual": "distilled"}
     rows = {f"{name}: {words}": torch.stack([shown[kind][part] for _, shown in made])
             for name, kind in kinds.items()
@@ -248,30 +219,6 @@ def raw_and_virtual(seeds: Sequence[int], *, steps: int = 400) -> tuple[dict, di
              for name, kind in kinds.items()}  # fmt: skip
     near = [n["distilled"]["nearest private"] for n, _ in made]
     return rows, {**found, "virtual, private": -10 * np.log10(near)}
-
-
-def photographs(study: Mapping) -> dict[str, np.ndarray]:
-    """CIFAR-10, recorded: dB of what was found, one per seed.
-
-    study: numbers of `pictures-cifar10`. "raw": to the private image trained on; "virtual": to the
-    virtual image trained on; "virtual, same": to the private image of "raw"; "virtual, private": to
-    the nearest of the 50 private images; "virtual, unseen": to the nearest of 50 never used.
-    """
-    def of(kind, *path):
-        values = []
-        for numbers in study["seeds"]:
-            value = numbers[kind]
-            for key in path:
-                value = value[key]
-            values.append(value)
-        return np.array(values)
-
-    return {
-        "raw": of("raw", "to used", "PSNR"), "virtual": of("distilled", "to used", "PSNR"),
-        "virtual, same": of("distilled", "to a private image", "PSNR"),
-        "virtual, private": -10 * np.log10(of("distilled", "nearest private")),
-        "virtual, unseen": -10 * np.log10(of("distilled", "nearest unseen")),
-    }  # fmt: skip
 
 
 def named(seeds: Sequence[int]) -> np.ndarray:
@@ -295,22 +242,3 @@ def named(seeds: Sequence[int]) -> np.ndarray:
             z = attacks.with_weights(layers, state, training=False)(x)
         found.append(float((torch.cdist(sent, z).argmin(1) == first).double().mean()))
     return np.array(found)
-
-
-def what_is_sent(study: Mapping[str, Sequence[float]]) -> pd.DataFrame:
-    """One row per method: what goes up, from what an image could come back, AUC of membership.
-
-    study: numbers of `papers`, "method: message" -> AUC per seed. A method's strongest message.
-    """
-    rows = {}
-    for method, (sent, path) in PROMISES.items():
-        mine = [values for key, values in study.items() if key.startswith(f"{method}: ")]
-        if not mine:
-            raise SettingError(f"nothing recorded for {method}", where="what_is_sent",
-                               do="give the numbers of the study 'papers'")  # fmt: skip
-        best = max(mine, key=lambda values: float(np.mean(values)))
-        rows[figures.display_name(method)] = {
-            "goes up": sent, "an image could come from": path,
-            "members told from others (AUC, %)": spread([100 * v for v in best], 0),
-        }  # fmt: skip
-    return pd.DataFrame(rows).T.rename_axis("method")
