@@ -40,6 +40,28 @@ def title(cases: Mapping[str, Sequence[Attacked]], guess: Sequence[float]) -> st
     return "; ".join(parts)
 
 
+def title_of_noise(left: Sequence[float]) -> str:
+    """What DP-SGD does to one digit; left: dB with shortening alone, then with more and more noise.
+
+    One seed, so that the words say what this digit shows.
+    """
+    first = sentence([left[0] - EXACT], above="Shortened alone, the digit comes back exactly",
+                     below="Shortened alone, the digit comes back in part")  # fmt: skip
+    last = sentence([left[0] - left[-1]], above="with noise it fades away",
+                    below="noise does not hide it")  # fmt: skip
+    return f"{first}; {last}"
+
+
+def title_of_raw_and_virtual(found: Mapping[str, Sequence[float]]) -> str:
+    """How well each kind is found; found: "raw" and "virtual", dB per seed."""
+    return sentence(
+        np.asarray(found["raw"]) - np.asarray(found["virtual"]),
+        above="The attack finds raw images more exactly than virtual ones",
+        below="The attack finds virtual images even more exactly than raw ones",
+        unclear="The attack finds what was trained on, raw or virtual, equally well",
+    )
+
+
 def table(cases: Mapping[str, Sequence[Attacked]], guess: Sequence[float]) -> pd.DataFrame:
     """One row per case: mean dB over seeds, and how many times the labels were right."""
     rows = {name: {"PSNR (dB)": spread(decibels(v), 0),
