@@ -82,7 +82,7 @@ def test_the_true_images_cost_nothing_only_with_all_knowledge():
 
 
 def test_a_virtual_image_is_found_and_is_no_private_one():
-    rows, found = seen.raw_and_virtual([0], steps=150)
+    rows, found = seen.raw_and_virtual([0])
     assert {len(row) for row in rows.values()} == {1} and len(rows) == 5
     assert found["raw"][0] > 30 and found["virtual"][0] > 30 > found["virtual, private"][0]
 
