@@ -31,7 +31,7 @@ def title(cases: Mapping[str, Sequence[Attacked]], guess: Sequence[float]) -> st
     parts = [
         sentence(decibels(cases["one digit"]) - EXACT, above="A digit alone comes back exactly",
                  below="A digit alone comes back in part"),
-        sentence(alone - shared, above="in a batch, only without another of its class",
+        sentence(alone - shared, above="in a batch, best without another of its class",
                  below="in a batch, better beside others of its class",
                  unclear="in a batch, its class makes no visible difference"),
         sentence(guess - decibels(cases["one digit, noise"]), above="with noise, nothing",

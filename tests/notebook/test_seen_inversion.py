@@ -134,12 +134,12 @@ CASES = {
 def test_the_title_turns_round():
     guess = np.array([13.0, 12.0])
     assert shown.title(CASES, guess) == (
-        "A digit alone comes back exactly; in a batch, only without another of its class; "
+        "A digit alone comes back exactly; in a batch, best without another of its class; "
         "with noise, nothing"
     )
     weak = CASES | {"one digit": [made([20], [1]), made([21], [2])]}
     assert shown.title(weak, guess - 10) == (
-        "A digit alone comes back in part; in a batch, only without another of its class; "
+        "A digit alone comes back in part; in a batch, best without another of its class; "
         "with noise, a part"
     )
 
