@@ -164,19 +164,20 @@ def last_upload(study: Mapping[str, Mapping], key: str = "auc") -> dict[str, np.
             for words, clients in study.items()}  # fmt: skip
 
 
-def matched(study: Mapping[str, Mapping], one: str, other: str) -> np.ndarray:
-    """[seeds]: how much more the server's weights of `one` give away than those of `other`, where
-    both know most alike; AUC in points, mean over clients.
+def matched(study: Mapping[str, Mapping], one: str, other: str) -> dict[str, np.ndarray]:
+    """How far the server's weights of `one` are ahead of those of `other`, at most alike accuracy.
 
-    For the last round of `other`, the round of `one` whose accuracy on the client is nearest.
+    "accuracy" and "auc": [seeds], in points, mean over clients. For the last round of `other`, the
+    round of `one` is taken, of those that were observed, whose accuracy on the client is nearest.
     """
-    found = []
+    found = {"accuracy": [], "auc": []}
     for client, ways in study[other].items():
         last = ways["down"][max(ways["down"], key=int)]
         there = study[one][client]["down"].values()
         near = min(there, key=lambda m: abs(np.mean(m["accuracy"]) - np.mean(last["accuracy"])))
-        found.append(100 * np.subtract(near["auc"], last["auc"]))
-    return np.mean(found, 0)
+        for key, values in found.items():
+            values.append(100 * np.subtract(near[key], last[key]))
+    return {key: np.mean(values, 0) for key, values in found.items()}
 
 
 def roc_points(scores: Sequence[float], member: Sequence[bool]) -> tuple[list, list]:

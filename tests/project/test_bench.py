@@ -169,7 +169,7 @@ def test_the_pages_say_what_was_measured(path):
 
 
 LATE = {"05a": 320, "07": 210}  # to come down to BUDGET as they are rewritten
-SLOW = {"05a": 240, "06": 40, "07": 50}  # and these to FIRST
+SLOW = {"05a": 240, "07": 50}  # and these to FIRST
 BUDGET, FIRST = 120, 15  # processor seconds of a notebook, and until its first figure
 
 
@@ -181,7 +181,7 @@ def test_a_notebook_keeps_within_its_budget():
         number = name.partition("_")[0]
         code = commands.code_of(nbformat.read(path, as_version=4))
         assert found["code"] == code, f"{name} changed: python -m fedtutor refresh"
-        limit = LATE.get(number, 180 if number == "06" else BUDGET)
+        limit = LATE.get(number, BUDGET)
         assert 0 < found["cpu"] <= limit, name
         assert (found["first_figure"] or 0) <= SLOW.get(number, FIRST), name
 
