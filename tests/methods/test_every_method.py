@@ -183,7 +183,7 @@ def test_a_method_is_added_by_what_the_page_says(tmp_path):
     """One file and one row, in a copy: the tests above pass for it there, and none did before."""
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
     name = Path(re.search(r"`fedtutor/methods/(\w+\.py)`", page)[1]).stem
-    (file,) = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+    _, file = re.findall(r"```python\n(.*?)```", page, flags=re.S)
     (command,) = re.findall(r"```sh\n(.*?)\n```", page, flags=re.S)
     assert name not in METHODS
     skip = shutil.ignore_patterns("__pycache__")

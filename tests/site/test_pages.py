@@ -231,7 +231,7 @@ def test_linked_files_are_pages_themselves(site):
     code = (site / "source/fedtutor/rounds.py.html").read_text(encoding="utf-8")
     assert "<h1>fedtutor/rounds.py</h1>" in code and '<span class="k">def</span>' in code
     start = as_text((site / "source/README.md.html").read_text(encoding="utf-8"))
-    assert "00 · Start here (not in this site)" in start  # this site has another notebook 00
+    assert "00 Start here (not in this site)" in start  # this site has another notebook 00
 
 
 def test_contents_of_a_page_are_its_sections(site):
