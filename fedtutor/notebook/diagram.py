@@ -37,8 +37,9 @@ def title(method: str, rows: list[dict]) -> str:
         first = min(_rounds(rows))
         ahead = f"in round {first}" if first else "before round 1"
         return f"{name}: nothing is sent in a round; {ahead} a client {_said(rows, first)}"
-    which = "a round" if _alike(rows) else f"round {ROUNDS}"
-    return f"{name}: in {which} each client {_said(rows, ROUNDS)}"
+    if _alike(rows):
+        return f"{name}: in a round each client {_said(rows, ROUNDS)}"
+    return f"{name}: what each client {_ways(rows)} differs from round to round"
 
 
 def notes(rows: list[dict]) -> list[str]:
@@ -84,6 +85,12 @@ def _said(rows: list[dict], round_: int) -> str:
     each = _each(rows, round_)
     shown = [way for way in SAID if each[way] or (way != "peer" and round_)]
     return " and ".join(f"{SAID[way]} {human_bytes(each[way])}" for way in shown)
+
+
+def _ways(rows: list[dict]) -> str:
+    """The directions in which anything crosses in a round."""
+    used = {way for r in range(1, ROUNDS + 1) for way, size in _each(rows, r).items() if size}
+    return " and ".join(SAID[way] for way in SAID if way in used)
 
 
 def _rounds(rows: list[dict]) -> set[int]:

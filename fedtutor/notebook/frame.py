@@ -36,6 +36,9 @@ VERDICT_BOX = """\
 >   with* instead of *holds* and *does not hold*. A stand-in can support a claim, not prove it.
 > - *Exact* marks a fact without spread, such as a count of bytes. *Not testable here* names the
 >   data set that is absent.
+>
+> A claim about several rivals holds if every comparison holds, and does not hold if one of them
+> does not. Its card names the comparison that decides, the same in every seed.
 """
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import choose
-from ..papers import spread, verdict
+from ..papers import spread, verdict, weakest
 from ..papers.verdicts import UNDECIDED
 from .frame import sentence
 
@@ -50,8 +50,12 @@ class Rows:
         return found[choose(label, found, kind="row", where=self.caption)] - found[over]
 
     def lead(self, label: str, over: Sequence[str]) -> np.ndarray:
-        """By how many points a row leads the best of others, chosen anew in each seed."""
-        return least(*(self.gains(label, other) for other in over))
+        """By how many points a row leads the rival that decides; see `rival`."""
+        return self.gains(label, self.rival(label, over))
+
+    def rival(self, label: str, over: Sequence[str]) -> str:
+        """Which of others decides whether a row is ahead of all of them; see `papers.weakest`."""
+        return weakest({other: self.gains(label, other) for other in over})
 
     def columns(self) -> list[str]:
         """Names of the shown columns; without printed numbers or a home, theirs are left out."""
@@ -104,11 +108,6 @@ class Rows:
             )
             lines.append(f'<tr><th scope="row">{escape(label)}</th>{cells}</tr>')
         return "\n".join([*lines, "</tbody>", "</table>"])
-
-
-def least(*differences: Sequence[float]) -> np.ndarray:
-    """The smallest of several differences, one per seed."""
-    return np.min(differences, axis=0)
 
 
 def told(gains: Sequence[float]) -> str:

@@ -17,7 +17,7 @@ from ..federation import Federation
 from ..figures import display_name, human_bytes
 from ..figures.drawing import GRAY, SKY, VERMILION, canvas, style
 from ..methods.shared.public import teacher_logits
-from ..papers import published_table
+from ..papers import published_table, weakest
 
 SOME, FEW = 128, 10  # photographs: for the share of the softmax, and in a picture
 MOMENTS = ("as it begins", "as it ends")  # of the local half
@@ -134,9 +134,15 @@ def accuracy(runs: Mapping[str, Sequence], key: str) -> dict[str, np.ndarray]:
 
 
 def lead(runs: Mapping[str, Sequence], key: str, over: Sequence[str]) -> np.ndarray:
-    """By how many points FCCL+ leads the best of `over`, chosen anew in each seed."""
+    """By how many points FCCL+ leads the rival that decides; see `rival`."""
     at = accuracy(runs, key)
-    return at["fccl+"] - np.max([at[method] for method in over], axis=0)
+    return at["fccl+"] - at[rival(runs, key, over)]
+
+
+def rival(runs: Mapping[str, Sequence], key: str, over: Sequence[str]) -> str:
+    """Which of `over` decides whether FCCL+ is ahead of all of them; see `papers.weakest`."""
+    at = accuracy(runs, key)
+    return weakest({method: at["fccl+"] - at[method] for method in over})
 
 
 def shared(runs: Mapping[str, Sequence]) -> dict[str, list]:

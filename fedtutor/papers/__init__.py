@@ -2,7 +2,7 @@
 
 from .ledger import claims
 from .printed import claims_of, columns_of, misprints, published_table, recomputed, tables
-from .verdicts import Claims, spread, verdict
+from .verdicts import Claims, spread, verdict, weakest
 
 __all__ = ["Claims", "claims", "claims_of", "columns_of", "misprints", "published_table",
-           "recomputed", "spread", "tables", "verdict"]  # fmt: skip
+           "recomputed", "spread", "tables", "verdict", "weakest"]  # fmt: skip

@@ -6,7 +6,7 @@ output, below a MIME type of its own; `records_in` reads it from there.
 
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import floor, isfinite, log10
 
 import pandas as pd
@@ -26,7 +26,9 @@ COLUMNS = ["claim", "where", "paper", "measured", "verdict", "setting"]
 def spread(values: Sequence[float], digits: int | None = 2, *, signed: bool = False) -> str:
     """Like `87.3 ± 1.2`: mean and standard deviation over seeds (divisor n - 1); "-" for none.
 
-    One value has no deviation. With `digits` None there are as many as the deviation allows.
+    One value has no deviation. With `digits` None there are as many as the deviation allows. Where
+    rounding would put the mean on the wrong side of two deviations, the line that a verdict asks
+    about, up to two more digits are shown.
     """
     values = [float(value) for value in values]
     if not values:
@@ -38,7 +40,15 @@ def spread(values: Sequence[float], digits: int | None = 2, *, signed: bool = Fa
         return f"{mean:{plus}{',.0f' if whole else '.4g'}}" + " ± 0" * (sd is not None)
     if digits is None:
         digits = min(9, max(0, 1 - floor(log10(sd))))
+    if sd:
+        more = (digits, digits + 1, digits + 2)
+        right = [n for n in more if _told(round(mean, n), round(sd, n)) == _told(mean, sd)]
+        digits = right[0] if right else digits
     return f"{mean:{plus},.{digits}f}" + ("" if sd is None else f" ± {sd:,.{digits}f}")
+
+
+def _told(mean: float, sd: float) -> bool:
+    return abs(mean) > 2 * sd
 
 
 def verdict(values: Sequence[float], claimed: int) -> str:
@@ -58,11 +68,26 @@ def verdict(values: Sequence[float], claimed: int) -> str:
     if not signed or not all(isfinite(value) for value in signed):
         raise SettingError(f"values = {values!r}", where="verdict",
                            do="give one finite number per seed")  # fmt: skip
-    if len(signed) == 1 or abs(statistics.fmean(signed)) <= 2 * statistics.stdev(signed):
+    if len(signed) == 1 or not _told(statistics.fmean(signed), statistics.stdev(signed)):
         return UNDECIDED
     if all(value > 0 for value in signed):
         return HOLDS
     return FAILS if all(value < 0 for value in signed) else UNDECIDED
+
+
+def weakest(comparisons: Mapping[str, Sequence[float]], claimed: int = 1) -> str:
+    """Which of several comparisons decides a claim that expects the same of all of them.
+
+    comparisons: what is compared -> one value per seed; claimed: as in `verdict`. "Ahead of every
+    rival" holds if each comparison holds, and does not hold if any of them does not; so the verdict
+    on the named comparison is the verdict on the claim. It is one comparison for all seeds: the
+    smallest value of each seed would be below zero even between equals.
+    """
+    order = (FAILS, UNDECIDED, HOLDS)
+    return min(comparisons, key=lambda name: (
+        order.index(verdict(comparisons[name], claimed)),
+        claimed * statistics.fmean(comparisons[name]),
+    ))  # fmt: skip
 
 
 def kind(verdict: str) -> str:

@@ -39,6 +39,13 @@ def test_a_frame_has_the_same_cells_and_names_another_side():
     assert frame.loc["B"].tolist() == shown.line("B")
 
 
+def test_a_lead_is_the_same_comparison_in_every_seed():
+    shown = rows()
+    assert shown.rival("B", ["A", "C"]) == "C"  # 3, 1.1, 1.7: not told, so it decides
+    assert shown.lead("B", ["A", "C"]).tolist() == shown.gains("B", "C").tolist()
+    assert shown.rival("C", ["A", "B"]) == "B"
+
+
 def test_every_row_may_have_a_base_of_its_own():
     shown = rows(less={"B": "C"}, base="its twin", decides=[])
     assert shown.line("C")[3] == "" and shown.line("B")[2:4] == ["", "+1.9 ± 1.0"]

@@ -21,13 +21,14 @@ def moment(round_, name, own, other):
     return {"round": round_, "moment": name, "matrix": [[own, other], [other, own]]}
 
 
-def test_a_lead_counts_shared_seeds_and_the_best_rival_of_each():
+def test_a_lead_counts_shared_seeds_and_one_rival_for_all_of_them():
     runs = {
         "fccl+": [result(0, inter=0.5), result(1, inter=0.7), result(2, inter=0.9)],
         "fccl": [result(0, inter=0.4), result(1, inter=0.8)],
         "solo": [result(1, inter=0.1), result(0, inter=0.6)],
     }
-    assert inside.lead(runs, "inter", ["fccl", "solo"]) == pytest.approx([-10, -10])
+    assert inside.rival(runs, "inter", ["fccl", "solo"]) == "fccl"
+    assert inside.lead(runs, "inter", ["fccl", "solo"]) == pytest.approx([10, -10])
 
 
 def test_a_gap_is_that_of_each_client():

@@ -13,7 +13,16 @@ from nbval.plugin import get_sanitize_patterns
 
 from fedtutor.engine.files import ROOT
 from fedtutor.errors import SettingError, StorageError
-from fedtutor.papers import Claims, claims_of, ledger, printed, published_table, spread, verdict
+from fedtutor.papers import (
+    Claims,
+    claims_of,
+    ledger,
+    printed,
+    published_table,
+    spread,
+    verdict,
+    weakest,
+)
 from fedtutor.papers.printed import PUBLISHED, accuracies, tables
 from fedtutor.papers.verdicts import FOR_STAND_IN, RECORDS, kind, records_in
 from fedtutor.scenarios import photos
@@ -194,6 +203,29 @@ def test_verdicts_at_the_line(values, expected):
     assert verdict(values, 1) == expected
 
 
+@given(
+    st.dictionaries(
+        st.sampled_from("abcd"),
+        st.lists(st.floats(-10, 10), min_size=3, max_size=3),
+        min_size=1,
+    ),
+    st.sampled_from([1, -1]),
+)
+def test_a_claim_on_several_rivals_holds_if_all_hold_and_falls_with_any(comparisons, claimed):
+    each = [verdict(values, claimed) for values in comparisons.values()]
+    expected = "holds" if set(each) == {"holds"} else "undecided"
+    if "does not hold" in each:
+        expected = "does not hold"
+    assert verdict(comparisons[weakest(comparisons, claimed)], claimed) == expected
+
+
+def test_between_equals_no_seed_has_a_rival_of_its_own():
+    leads = {"a": [1.0, -1.0, 1.0], "b": [-1.0, 1.0, -1.2]}
+    assert weakest(leads) == "b" and verdict(leads["b"], 1) == "undecided"
+    smallest = [min(pair) for pair in zip(*leads.values(), strict=True)]
+    assert verdict(smallest, 1) == "does not hold"  # as it would be, chosen anew in each seed
+
+
 @pytest.mark.parametrize(
     "values", [[], [float("nan"), 1.0], [float("inf")], ["high"], None, [None]]
 )
@@ -361,6 +393,7 @@ def test_every_verdict_has_its_words_for_stand_ins():
     ([1000, 1002], {"digits": 0}, "1,001 ± 1"), ([1.0, 1.5], {"signed": True}, "+1.25 ± 0.35"),
     ([2, 2], {"digits": None, "signed": True}, "+2 ± 0"), ([0.12345], {"digits": None}, "0.1235"),
     ([3.1, 3.2], {"digits": None}, "3.150 ± 0.071"),
+    ([2.2, 4.9, 5.4], {"digits": 0}, "4.2 ± 1.7"),  # "4 ± 2" would look undecided
 ])  # fmt: skip
 def test_a_spread_is_said_in_one_way(values, options, text):
     assert spread(values, **options) == text
