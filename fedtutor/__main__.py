@@ -67,6 +67,10 @@ def command_line() -> argparse.ArgumentParser:
     job.add_argument("only", nargs="+", metavar="NN", help="notebooks by number, e.g. 01 03")
     job.add_argument("--course", type=Path, default=Path("course"), help="nbgrader's folder")
     job.set_defaults(do=make_assignments)
+    job = jobs.add_parser("course", help="copy all but solutions and tests, for students")
+    job.add_argument("folder", type=Path, help="a new folder")
+    job.add_argument("--clear", action="store_true", help="notebooks without outputs")
+    job.set_defaults(do=make_course)
     experiments.register(jobs)
     report.register(jobs)
     processes.register(jobs)
@@ -82,6 +86,14 @@ def make_assignments(options) -> int:
         target, points = write(path, options.course)
         name = target.parent.name
         print(f"{shown(target)}: {points} points; nbgrader generate_assignment {name} --create")
+    return 0
+
+
+def make_course(options) -> int:
+    from .notebook.course import write
+
+    notebooks = write(options.folder, clear=options.clear)
+    print(f"{len(notebooks)} notebooks without solutions in {options.folder}")
     return 0
 
 
