@@ -110,6 +110,16 @@ class Rows:
         return "\n".join([*lines, "</tbody>", "</table>"])
 
 
+def deciding(comparisons: Mapping[str, Sequence[float]], says: str) -> tuple[np.ndarray, str]:
+    """The comparison that decides a claim about all of them: its values, and what the card says.
+
+    comparisons: in words ("FedLGD minus VHL, IPC 50") -> one value per seed; `says` has {name} for
+    these words, beside {value}. See `papers.weakest`.
+    """
+    name = weakest(comparisons)
+    return np.asarray(comparisons[name]), says.replace("{name}", name)
+
+
 def told(gains: Sequence[float]) -> str:
     """ " *" where the seeds tell differences from zero, by the rule of `papers.verdict`."""
     return "" if verdict(list(gains), +1) == UNDECIDED else " *"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedtutor.errors import FedtutorError
-from fedtutor.notebook.rows import FoldedCards, Rows, against, effect, told
+from fedtutor.notebook.rows import FoldedCards, Rows, against, deciding, effect, told
 from fedtutor.papers import Claims
 
 MEASURED = {"A": [10.0, 11.0, 12.0], "B": [12.0, 13.1, 14.2], "C": [9.0, 12.0, 12.5]}
@@ -44,6 +44,13 @@ def test_a_lead_is_the_same_comparison_in_every_seed():
     assert shown.rival("B", ["A", "C"]) == "C"  # 3, 1.1, 1.7: not told, so it decides
     assert shown.lead("B", ["A", "C"]).tolist() == shown.gains("B", "C").tolist()
     assert shown.rival("C", ["A", "B"]) == "B"
+
+
+def test_the_comparison_that_decides_is_named_on_the_card():
+    leads = {"A minus B": [1.0, 1.1, 1.2], "A minus C": [1.0, -1.0, 1.0]}
+    values, says = deciding(leads, "{name}, the comparison that decides: {value} points.")
+    assert values.tolist() == leads["A minus C"]
+    assert says == "A minus C, the comparison that decides: {value} points."
 
 
 def test_every_row_may_have_a_base_of_its_own():
