@@ -17,12 +17,14 @@ from ..federation import Federation
 from ..figures import display_name, human_bytes
 from ..figures.drawing import GRAY, SKY, VERMILION, canvas, style
 from ..methods.shared.public import teacher_logits
-from ..papers import published_table, weakest
+from ..papers import published_table, spread, weakest
+from .frame import sentence
 
 SOME, FEW = 128, 10  # photographs: for the share of the softmax, and in a picture
 MOMENTS = ("as it begins", "as it ends")  # of the local half
 HETEROGENEOUS = ("solo", "fedmd", "feddf", "fedmatch", "rhfl", "fccl")  # rivals, Table VIII
 ALONE = ("fedavg", "fedprox", "moon")  # need equal networks
+WHERE = {"intra": "own digits", "inter": "the digits of others"}
 
 
 def photographs(fed) -> torch.Tensor:
@@ -133,16 +135,38 @@ def accuracy(runs: Mapping[str, Sequence], key: str) -> dict[str, np.ndarray]:
     return {method: np.array([of[seed] for seed in sorted(of)]) for method, of in found.items()}
 
 
-def lead(runs: Mapping[str, Sequence], key: str, over: Sequence[str]) -> np.ndarray:
-    """By how many points FCCL+ leads the rival that decides; see `rival`."""
+def leads(runs: Mapping[str, Sequence], key: str, over: Sequence[str]) -> dict[str, np.ndarray]:
+    """ "FCCL+ less FedMD on own digits" and so on -> points, one number per seed.
+
+    key: "intra" or "inter"; over: the rivals. `deciding` picks the one that decides a claim.
+    """
     at = accuracy(runs, key)
-    return at["fccl+"] - at[rival(runs, key, over)]
+    return {f"FCCL+ less {named(method)} on {WHERE[key]}": at["fccl+"] - at[method]
+            for method in over}  # fmt: skip
 
 
-def rival(runs: Mapping[str, Sequence], key: str, over: Sequence[str]) -> str:
-    """Which of `over` decides whether FCCL+ is ahead of all of them; see `papers.weakest`."""
-    at = accuracy(runs, key)
-    return weakest({method: at["fccl+"] - at[method] for method in over})
+def deciding(comparisons: Mapping[str, Sequence[float]], note: str = "") -> tuple:
+    """(values, sentence) of the comparison that decides whether all are above zero.
+
+    comparisons: what is compared, in words -> points, one number per seed; see `papers.weakest`.
+    note: what stands behind the name of the comparison. The sentence has a place for "{value}".
+    """
+    name = weakest(comparisons)
+    said = f"{name[0].upper()}{name[1:]}, the comparison that decides{note}: {{value}} points."
+    return comparisons[name], said
+
+
+def points(gain: Sequence[float]) -> str:
+    """ "+4.1 ± 1.4 points", or "undecided (-0.1 ± 1.4 points)" by the rule of `papers.verdict`."""
+    return sentence(
+        gain, above="+{value} points", below="-{value} points",
+        unclear="undecided ({signed} points)", digits=1, signed=spread(gain, 1, signed=True),
+    )  # fmt: skip
+
+
+def named(method: str) -> str:
+    """A method's name in a sentence."""
+    return "training alone" if method == "solo" else display_name(method)
 
 
 def shared(runs: Mapping[str, Sequence]) -> dict[str, list]:
@@ -151,15 +175,21 @@ def shared(runs: Mapping[str, Sequence]) -> dict[str, list]:
     return {method: [r for r in results if r.seed in seeds] for method, results in runs.items()}
 
 
-def gap_by_client(runs: Mapping[str, Sequence], over: Sequence[str]) -> np.ndarray:
-    """The same for each client on the digits of others, [seeds, clients]."""
+def leads_by_client(runs: Mapping[str, Sequence], over: Sequence[str]) -> dict[str, dict]:
+    """Client -> the same as `leads` for its accuracy on the digits of others."""
     paired = shared({method: runs[method] for method in ("fccl+", *over)})
+    clients = paired["fccl+"][0].history["domains"]
 
-    def last(method):
+    def last(method):  # [clients, seeds]
         matrices = [r.history["accuracy"][-1]["matrix"] for r in paired[method]]
-        return 100 * np.array([measures.inter(m, range(len(m))) for m in matrices])
+        return 100 * np.array([measures.inter(m, range(len(m))) for m in matrices]).T
 
-    return last("fccl+") - np.max([last(method) for method in over], axis=0)
+    ours, theirs = last("fccl+"), {method: last(method) for method in over}
+    return {
+        client: {f"FCCL+ less {named(method)} on {WHERE['inter']}, {client} client":
+                 ours[i] - theirs[method][i] for method in over}
+        for i, client in enumerate(clients)
+    }  # fmt: skip
 
 
 def halves(results: Sequence) -> np.ndarray:
@@ -181,17 +211,21 @@ def halves(results: Sequence) -> np.ndarray:
     return 100 * np.array(found)
 
 
-def highest_and_calmest(home: Mapping[str, np.ndarray]) -> np.ndarray:
+def highest_and_calmest(home: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Is FCCL+ at the ends of rounds (Fig. 6) highest, and does it fluctuate least? In points.
 
-    The smaller of its lead over FedMD and FCCL in the last round, and of how much less than both it
-    changes from round to round (standard deviation). home: `halves` of each method.
+    What is compared -> one number per seed: the lead of FCCL+ over FedMD and FCCL after the last
+    round, and how much less than both it changes from round to round (standard deviation).
+    home: `halves` of each method.
     """
     ends = {method: of[:, 1::2] for method, of in home.items()}
-    wobble = {method: np.diff(of, axis=1).std(1) for method, of in ends.items()}
-    calm = np.minimum(wobble["fedmd"], wobble["fccl"]) - wobble["fccl+"]
-    top = ends["fccl+"] - np.maximum(ends["fedmd"], ends["fccl"])
-    return np.minimum(top[:, -1], calm)
+    moves = {method: np.diff(of, axis=1).std(1) for method, of in ends.items()}
+    found = {}
+    for method in ("fedmd", "fccl"):
+        name = named(method)
+        found[f"FCCL+ less {name} after the last round"] = (ends["fccl+"] - ends[method])[:, -1]
+        found[f"fluctuation of {name} less that of FCCL+"] = moves[method] - moves["fccl+"]
+    return found
 
 
 @style()

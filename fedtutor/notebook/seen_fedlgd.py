@@ -1,12 +1,14 @@
 """What notebook 05 sees of virtual images: how far apart clients are, and what matching moves.
 
 `clients_apart` is a look (`run.looks("fedavg", seen.clients_apart)`); `change` to `away` read
-what it saw. `film` and `matched` distill images while they are watched.
+what it saw. `film` and `matched` distill images while they are watched, `distill`, `some_private`
+and `taught` are for exercise 3, `mark` is for the toy with two pixels.
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations, pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -21,7 +23,9 @@ from ..distillation import (
     virtual_images,
 )
 from ..experiments import accuracies
+from ..figures.drawing import HALO, VERMILION
 from ..models.layers import initialize
+from ..papers import weakest
 from ..randomness import generator
 
 KINDS = ("all private images", "random, as many", "distilled")
@@ -115,6 +119,16 @@ def from_private(fed, made: dict) -> float:
     return min(found)
 
 
+def nearest_client(fed, made: dict) -> str:
+    """The client that decides whether all distilled images are far; see `from_private`, `weakest`.
+
+    The look kept one number for all clients, the least. In the recorded seeds it is that of the
+    same client.
+    """
+    alone = {c.id: SimpleNamespace(clients=[c], scenario=fed.scenario) for c in fed.clients}
+    return weakest({name: [from_private(one, made)] for name, one in alone.items()})
+
+
 def directions(fed) -> list[float]:
     """Cosines of the move of pixels under Eq. 1 with those under three kinds of gradient matching.
 
@@ -190,6 +204,32 @@ def points(results: Sequence) -> np.ndarray:
     return np.array([100 * accuracies(r.history)[-1]["intra"] for r in results])
 
 
+def mark(figure, images: dict, rays: Sequence, cells: int) -> None:
+    """Draw images, and where Eq. 6 is 0, into the panels of a map over two pixels from -1 to 1.
+
+    images: name -> the two pixels, drawn in each panel; rays: a panel's direction from the middle;
+    cells: how many the map has along each pixel.
+    """
+
+    def place(x) -> tuple[float, float]:
+        return (float(x[0]) + 1) * cells / 2 - 0.5, (1 - float(x[1])) * cells / 2 - 0.5
+
+    ticks = [-0.5, cells / 2 - 0.5, cells - 0.5]
+    for axes, ray in zip(figure.axes, rays, strict=False):  # the last one is the color bar
+        limits = axes.get_xlim(), axes.get_ylim()
+        ends = place([0, 0]), place(torch.as_tensor(ray) / torch.as_tensor(ray).abs().max())
+        axes.plot(*zip(*ends, strict=True), color=VERMILION, lw=2.5, gid="ray")
+        for name, x in images.items():
+            axes.plot(*place(x), marker="x", ms=9, mew=2.5, color=VERMILION, gid="image")
+            axes.annotate(name, place(x), xytext=(-15, 5), textcoords="offset points",
+                          path_effects=[HALO])  # fmt: skip
+        axes.set(xlim=limits[0], ylim=limits[1])
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.remove_overlapping_locs = False  # the grid between the cells stays whole
+        axes.set_xticks(ticks, ["−1", "0", "1"])
+        axes.set_yticks(ticks, ["1", "0", "−1"])
+
+
 def film(client, label: int, marks: Sequence[int]) -> list[VirtualImages]:
     """Ten virtual images of a class after each of `marks` steps of Eq. 1, the first of them 0."""
     scenario, s = client.scenario, client.settings
@@ -230,3 +270,49 @@ def matched(fed, network, pull: Sequence, marks: Sequence[int]) -> tuple[list, l
         )  # fmt: skip
         shown.append(VirtualImages(scenario.pixels(new["x"]), start.y))
     return shown, [loss / rows for loss in new["losses"]]
+
+
+def distill(gap: Callable, client, steps: int = 60) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ten virtual images per class, as networks see them, and their labels.
+
+    gap(h, h_virtual): the loss of one class, from its private and its virtual features. Each step
+    has another random network and all private images.
+    """
+    scenario = client.scenario
+    start = initial(client.private, scenario, ipc=10, own=generator(client.seed, "mine"))
+    x, y = scenario.inputs(start.x).requires_grad_(), start.y
+    own, labels = scenario.inputs(client.private.x), client.private.y
+    network = copy.deepcopy(client.model).requires_grad_(False)
+    descent = torch.optim.SGD([x], lr=client.settings.virtual_lr, momentum=0.5)
+    for step in range(steps):
+        initialize(network, generator=generator(client.seed, "mine", step))
+        with torch.no_grad():
+            h = network.features(own)
+        made = network.features(x)
+        loss = sum(gap(h[labels == c], made[y == c]) for c in y.unique())
+        descent.zero_grad()
+        loss.backward()
+        descent.step()
+    return x.detach(), y
+
+
+def some_private(client) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ten random private images per class, as networks see them, and their labels."""
+    own = generator(client.seed, "rival")
+    some = initial(client.private, client.scenario, ipc=10, init="real", own=own)
+    return client.scenario.inputs(some.x), some.y
+
+
+def taught(x: torch.Tensor, y: torch.Tensor, client, steps: int = 200) -> float:
+    """Accuracy at home of a new network that saw these images only, from 0 to 1."""
+    network = copy.deepcopy(client.model)
+    descent = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
+    for _ in range(steps):
+        loss = losses.cross_entropy(network(x), y)
+        descent.zero_grad()
+        loss.backward()
+        descent.step()
+    test = client.scenario.tests[client.id]
+    with torch.no_grad():
+        guess = network.eval()(client.scenario.inputs(test.x)).argmax(1)
+    return (guess == test.y).float().mean().item()

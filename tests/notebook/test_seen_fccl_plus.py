@@ -27,25 +27,50 @@ def test_a_lead_counts_shared_seeds_and_one_rival_for_all_of_them():
         "fccl": [result(0, inter=0.4), result(1, inter=0.8)],
         "solo": [result(1, inter=0.1), result(0, inter=0.6)],
     }
-    assert inside.rival(runs, "inter", ["fccl", "solo"]) == "fccl"
-    assert inside.lead(runs, "inter", ["fccl", "solo"]) == pytest.approx([10, -10])
+    leads = inside.leads(runs, "inter", ["fccl", "solo"])
+    assert list(leads) == [
+        "FCCL+ less FCCL on the digits of others",
+        "FCCL+ less training alone on the digits of others",
+    ]
+    values, says = inside.deciding(leads)
+    assert values == pytest.approx([10, -10])
+    assert says == (
+        "FCCL+ less FCCL on the digits of others, the comparison that decides: {value} points."
+    )
 
 
-def test_a_gap_is_that_of_each_client():
+def test_what_decides_is_the_comparison_that_fails_and_not_the_smallest_of_each_seed():
+    comparisons = {"a less b": [-3.0, 5.0, 1.0], "a less c": [-1.0, -1.1, -0.9]}
+    values, says = inside.deciding(comparisons, " (judged)")
+    assert values == [-1.0, -1.1, -0.9]
+    assert says == "A less c, the comparison that decides (judged): {value} points."
+
+
+def test_points_say_what_the_seeds_decide():
+    assert inside.points([1.0, 1.1, 1.2]) == "+1.1 ± 0.1 points"
+    assert inside.points([-1.0, -1.1, -1.2]) == "-1.1 ± 0.1 points"
+    assert inside.points([-1.0, 1.1, -1.0]) == "undecided (-0.3 ± 1.2 points)"
+    assert inside.points([1.0, -1.1, 1.0]) == "undecided (+0.3 ± 1.2 points)"
+
+
+def test_a_lead_by_client_is_that_of_each_client():
     runs = {
         "fccl+": [result(0, accuracy=[moment(1, "end", 0, 0.5)])],
         "fccl": [result(0, accuracy=[moment(1, "end", 1, 0.3)])],
     }
-    assert inside.gap_by_client(runs, ["fccl"]) == pytest.approx(np.array([[20, 20]]))
+    leads = inside.leads_by_client(runs, ["fccl"])
+    assert list(leads) == ["a", "b"]
+    phrase = "FCCL+ less FCCL on the digits of others, a client"
+    assert leads["a"] == {phrase: pytest.approx([20])}
 
 
-def test_a_gap_leaves_out_a_seed_that_not_all_have():
+def test_a_lead_by_client_leaves_out_a_seed_that_not_all_have():
     def run(seed, other):
-        entry = {"matrix": [[1.0, other], [other, 1.0]]}
-        return SimpleNamespace(seed=seed, history={"accuracy": [entry]})
+        return result(seed, accuracy=[moment(1, "end", 1.0, other)])
 
     runs = {"fccl+": [run(0, 0.5), run(1, 0.6), run(3, 0.9)], "fccl": [run(0, 0.4), run(1, 0.4)]}
-    assert inside.gap_by_client(runs, ["fccl"]) == pytest.approx(np.array([[10, 10], [20, 20]]))
+    for found in inside.leads_by_client(runs, ["fccl"]).values():
+        assert list(found.values()) == [pytest.approx([10, 20])]
 
 
 def test_halves_repeat_the_last_round_for_who_trains_alone():
@@ -57,13 +82,17 @@ def test_halves_repeat_the_last_round_for_who_trains_alone():
     assert inside.halves([result(0, accuracy=alone)]) == pytest.approx(np.array([[10, 40]]))
 
 
-def test_highest_and_calmest_is_the_worse_of_both():
+def test_highest_and_calmest_compares_with_each_rival_in_both():
     calm, wild = np.array([[0, 5, 0, 5, 0, 5.0]]), np.array([[0, 1, 0, 9, 0, 4.0]])
-    home = {"fccl+": calm, "fedmd": wild, "fccl": wild}
-    assert inside.highest_and_calmest(home) == pytest.approx([1.0])  # top 1, calmer 6.5
-    assert inside.highest_and_calmest({**home, "fccl": calm}) == pytest.approx([0.0])
-    restless = {"fccl+": wild + 2, "fedmd": calm, "fccl": calm}
-    assert inside.highest_and_calmest(restless) == pytest.approx([-6.5])
+    found = inside.highest_and_calmest({"fccl+": calm, "fedmd": wild, "fccl": calm})
+    assert {name: float(values[0]) for name, values in found.items()} == {
+        "FCCL+ less FedMD after the last round": 1.0,
+        "fluctuation of FedMD less that of FCCL+": 6.5,
+        "FCCL+ less FCCL after the last round": 0.0,
+        "fluctuation of FCCL less that of FCCL+": 0.0,
+    }
+    restless = inside.highest_and_calmest({"fccl+": wild + 2, "fedmd": calm, "fccl": calm})
+    assert inside.deciding(restless)[0] == pytest.approx([-6.5])
 
 
 def test_a_teacher_that_is_surer_of_the_label_helps_it():

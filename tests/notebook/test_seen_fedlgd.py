@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedtutor import Federation, Settings, losses, methods, rounds, scenarios
+from fedtutor import Federation, Settings, figures, losses, methods, rounds, scenarios
 from fedtutor.distillation import initial, virtual_images
 from fedtutor.notebook import seen_fedlgd as seen
 
@@ -79,6 +79,16 @@ def test_images_that_are_private_are_no_farther_than_private_ones(watched):
     assert seen.from_private(fed, virtual_images(fed)) > 0
 
 
+def test_the_client_that_decides_has_the_least_distance(watched):
+    _, fed = watched
+    own = torch.Generator().manual_seed(0)
+    made = dict(virtual_images(fed))
+    assert seen.nearest_client(fed, made) in made
+    for client in fed.clients:  # one alone has private images
+        copied = initial(client.private, fed.scenario, ipc=2, init="real", own=own)
+        assert seen.nearest_client(fed, made | {client.id: copied}) == client.id
+
+
 def test_matching_gradients_of_weights_0_moves_pixels_as_matching_means(made):
     fed = federation(made, virtual_steps=0)
     fed.begin()
@@ -113,3 +123,41 @@ def test_matched_images_pull_where_they_shall(made):
     assert len(gaps) == 5 and 0 < gaps[-1] < gaps[0] < 2
     fed.server.state["virtual"] = images.state()  # those that made the pull
     assert seen.matched(fed, network, pull, [1])[1] == pytest.approx([0], abs=1e-4)
+
+
+def test_marks_lie_where_the_pixels_are_and_leave_the_map_as_it_was():
+    figure = figures.matrix(
+        {"a": np.zeros((4, 4)), "b": np.ones((4, 4))}, title="two maps", rows=[""] * 4,
+        columns=[""] * 4, xlabel="x", ylabel="y", unit="z", signed=False,
+    )  # fmt: skip
+    before = [(axes.get_xlim(), axes.get_ylim()) for axes in figure.axes[:2]]
+    seen.mark(figure, {"i": [-1.0, 1.0], "j": [0.0, 0.0]}, [[0.5, 0.0], [0.0, -2.0]], 4)
+    for axes, limits, end in zip(figure.axes[:2], before, [(3.5, 1.5), (1.5, 3.5)], strict=True):
+        assert (axes.get_xlim(), axes.get_ylim()) == limits
+        places = [line.get_xydata().tolist() for line in axes.lines if line.get_gid() == "image"]
+        assert places == [[[-0.5, -0.5]], [[1.5, 1.5]]]  # the corner at the top left, the middle
+        (ray,) = [line.get_xydata().tolist() for line in axes.lines if line.get_gid() == "ray"]
+        assert ray == [[1.5, 1.5], list(end)]
+        assert [t.get_text() for t in axes.texts] == ["i", "j"]
+
+
+def test_a_client_distills_with_any_loss_and_a_new_network_learns_from_it(made):
+    client = federation(made, virtual_steps=0).clients[0]
+
+    def nothing(h, h_virtual):
+        return 0 * h_virtual.sum()
+
+    def means(h, h_virtual):
+        return (h.mean(0) - h_virtual.mean(0)).square().sum()
+
+    (first, y), (moved, _) = (seen.distill(loss, client, steps=3) for loss in (nothing, means))
+    assert y.bincount().tolist() == [10] * 10 and not moved.requires_grad
+    assert first.shape == moved.shape and not torch.equal(first, moved)
+    again, _ = seen.distill(means, client, steps=3)
+    assert torch.equal(moved, again)
+    x, y = seen.some_private(client)
+    private = {tuple(image.flatten().tolist()) for image in made.inputs(client.private.x)}
+    assert {tuple(image.flatten().tolist()) for image in x} <= private
+    before = [w.clone() for w in client.model.parameters()]
+    assert seen.taught(x, y, client, steps=0) < 0.3 < seen.taught(x, y, client, steps=40)
+    assert all(torch.equal(a, b) for a, b in zip(before, client.model.parameters(), strict=True))
