@@ -3,7 +3,7 @@
 `agreement` is a look (`run.looks("fccl", seen.agreement)`); the other functions read results.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -11,8 +11,14 @@ import torch
 
 from .. import losses, measures
 from ..methods.shared.public import teacher_logits
+from ..papers import published_table, verdict
+from ..papers.verdicts import UNDECIDED
+from .rows import signed
 
 IMAGES = 300  # test images of one domain, for the silhouette of features
+# method: its name in a sentence, its row in the paper's Table 1
+RIVALS = {"solo": ("trained alone", "SOLO"), "fedmd": ("FedMD", "FedMD"),
+          "feddf": ("FedDF", "FedDF")}  # fmt: skip
 
 
 def public_logits(fed) -> dict[str, torch.Tensor]:
@@ -113,6 +119,52 @@ def gains(results: Sequence, baseline: Sequence, key: str) -> list[float]:
     """
     without = {r.seed: r.headline[key] for r in baseline}
     return [100 * (r.headline[key] - without[r.seed]) for r in results if r.seed in without]
+
+
+def points(gains: Sequence[float]) -> str:
+    """Mean ± sd with its sign, "+4.1 ± 0.8", or "undecided (+0.6 ± 2.2)"; see `papers.verdict`."""
+    told = verdict(list(gains), +1) != UNDECIDED
+    return signed(gains) if told else f"undecided ({signed(gains)})"
+
+
+def decided(panels: Mapping[str, Mapping[str, Sequence[float]]]) -> dict:
+    """Of panel -> row -> one number per seed: what the seeds tell from zero, without the rest."""
+    found = {
+        panel: {row: v for row, v in rows.items() if verdict(list(v), +1) != UNDECIDED}
+        for panel, rows in panels.items()
+    }
+    return {panel: rows for panel, rows in found.items() if rows}
+
+
+def beside_rivals(mini: Mapping[str, Sequence], partial: Mapping[str, Sequence]) -> pd.DataFrame:
+    """FCCL minus each of `RIVALS` in points, and what Table 1 of the paper prints.
+
+    mini, partial: method -> results, one per seed.
+    """
+    printed = published_table("FCCL", "1").set_index("method")["Digits/AVG"]
+    found = {}
+    for method, (name, row) in RIVALS.items():
+        cells = {
+            f"{side}, {where}": points(gains(runs["fccl"], runs[method], key))
+            for side, key in (("others' digits", "inter"), ("own digits", "intra"))
+            for where, runs in (("mini", mini), ("partial", partial))
+        }
+        cells["others' digits, paper"] = f"{printed['FCCL'] - printed[row]:+.1f}"
+        found[f"FCCL minus {name}"] = cells
+    table = pd.DataFrame.from_dict(found, orient="index")
+    return table[sorted(table, key=lambda name: name.startswith("own"))]
+
+
+def over_rounds(results: Sequence, key: str = "intra") -> np.ndarray:
+    """Accuracy after the last round minus before the first, in points, one number per seed.
+
+    key: "intra" (own domain) or "inter" (other domains); mean over clients.
+    """
+    measure = getattr(measures, key)
+    ends = [[r.history["accuracy"][n]["matrix"] for n in (-1, 0)] for r in results]
+    found = [[np.mean(measure(matrix, _own(r))) for matrix in two]
+             for r, two in zip(results, ends, strict=True)]  # fmt: skip
+    return 100 * np.subtract(*np.transpose(found))
 
 
 def at_home(results: Sequence, key: str = "intra") -> list[float]:

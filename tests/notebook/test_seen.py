@@ -70,6 +70,48 @@ def test_gains_pair_the_seeds_that_both_have():
     assert seen.gains(ours, alone, "inter") == pytest.approx([10, 20])
 
 
+TOLD, OPEN = [1.0, 1.2, 1.1], [1.0, -1.2, 1.1]
+
+
+def test_a_difference_is_a_number_or_undecided():
+    assert seen.points(TOLD) == "+1.1 ± 0.1"
+    assert seen.points([-gain for gain in TOLD]) == "-1.1 ± 0.1"
+    assert seen.points(OPEN) == "undecided (+0.3 ± 1.3)"
+    assert seen.points([4.0]) == "undecided (+4.0)"
+
+
+def test_what_is_undecided_is_left_out():
+    panels = {"own": {"a": OPEN, "b": TOLD}, "others": {"a": OPEN}}
+    assert seen.decided(panels) == {"own": {"b": TOLD}}
+    assert seen.decided({"own": {"a": OPEN}}) == {}
+
+
+def test_over_rounds_is_the_end_minus_the_start():
+    moments = [moment(0, "end", 0.5, 0.1), moment(1, "after_collaborate", 0.9, 0.9),
+               moment(1, "end", 0.7, 0.4)]  # fmt: skip
+    other = [moment(0, "end", 0.5, 0.3), moment(1, "end", 0.4, 0.3)]
+    runs = [result(0, accuracy=moments), result(1, accuracy=other)]
+    assert seen.over_rounds(runs) == pytest.approx([20, -10])
+    assert seen.over_rounds(runs, "inter") == pytest.approx([30, 0])
+
+
+def test_fccl_stands_beside_its_rivals_and_the_paper():
+    def runs(away, home):
+        return [result(seed, inter=away + seed / 1000, intra=home) for seed in range(3)]
+
+    mini = {"fccl": runs(0.5, 0.7), "solo": runs(0.3, 0.8), "fedmd": runs(0.5, 0.7)}
+    mini["feddf"] = mini["fedmd"]
+    partial = mini | {"solo": runs(0.4, 0.7)}
+    table = seen.beside_rivals(mini, partial)
+    assert list(table) == ["others' digits, mini", "others' digits, partial",
+                           "others' digits, paper", "own digits, mini",
+                           "own digits, partial"]  # fmt: skip
+    alone = table.loc["FCCL minus trained alone"]
+    assert alone.iloc[0].startswith("+20.0") and alone.iloc[1].startswith("+10.0")
+    assert alone.iloc[3].startswith("-10.0") and alone.iloc[4].startswith("undecided")
+    assert table["others' digits, paper"].tolist() == ["+7.8", "+7.1", "+3.1"]
+
+
 def test_at_home_is_the_climb_after_the_public_half():
     moments = [moment(0, "end", 0.9, 0), moment(1, "after_collaborate", 0.5, 0),
                moment(1, "end", 0.6, 0), moment(2, "after_collaborate", 0.4, 0),
