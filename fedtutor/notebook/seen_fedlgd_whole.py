@@ -2,16 +2,22 @@
 
 `anchored` is a look (`run.looks("fedlgd", seen.anchored)`), for FedLGD, VHL and FedAvg alike;
 `at_the_end` and `through` read what it saw. The server's images, or VHL's noise, are the anchors.
+`drawn_together`, `toys_broken` and `bounds` need no data; `work` and `added_bytes` count.
 """
 
 import copy
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 import torch
 
-from .. import losses, measures
-from ..distillation import VirtualImages, virtual_images
+from .. import losses, measures, models, scenarios
+from ..distillation import VirtualImages, initial, virtual_images
+from ..errors import TrainingError
+from ..experiments import accuracies
+from ..methods.fedlgd import client_passes
+from ..randomness import generator
 
 STEPS = 100  # of a network that learns from the anchors alone
 TESTS = 100  # test images per client whose features are compared
@@ -127,3 +133,151 @@ def at_the_end(looks: Sequence, what: str) -> np.ndarray:
 def rounds_seen(looks: Sequence) -> list[int]:
     """The rounds in which the look saw something; 0 is before round 1."""
     return [round_ for round_, found in enumerate(looks[0]) if found]
+
+
+def before_and_after(run, looks: Sequence) -> dict[str, torch.Tensor]:
+    """row -> uint8 [SHOWN, ...]: images of the first client and of the server, as they began and
+    as they are after the last round, for the first seed."""
+    fed = run.federation("fedlgd", run.seeds[0])
+    fed.begin()
+    made, first = virtual_images(fed), fed.clients[0].id
+    rows = {}
+    for name, after in zip((first, "server"), looks[0][-1]["pictures"], strict=True):
+        began = made[name]
+        rows[f"{name}, at the start"] = torch.cat(
+            [began[began.y == k].images().x[:1] for k in range(SHOWN)]
+        ).cpu()
+        rows[f"{name}, at the end"] = after
+    return rows
+
+
+ANGLES = {"client A, class 1": 20.0, "client A, class 2": 45.0, "client B, class 1": 165.0,
+          "client B, class 2": 140.0, "anchor, class 1": 85.0, "anchor, class 2": 95.0}  # fmt: skip
+
+
+def drawn_together(steps: int, *, rate: float = 0.05, tau: float = 0.5) -> dict[str, np.ndarray]:
+    """name -> [1, steps + 1]: directions of six features, in degrees, under Eq. 4.
+
+    Each client compares its two features with the two anchors, never with the other client.
+    """
+    angles = torch.tensor([*ANGLES.values()]).double().deg2rad()
+    y = torch.tensor([1, 2, 1, 2])
+    seen = [angles]
+    for _ in range(steps):
+        angles = angles.detach().requires_grad_()
+        h = torch.stack([angles.cos(), angles.sin()], 1)
+        loss = sum(
+            losses.supervised_contrastive_code(torch.cat([own, h[4:]]), y, tau=tau)
+            for own in (h[:2], h[2:4])
+        )
+        (slope,) = torch.autograd.grad(loss, angles)
+        angles = (angles - rate * slope).detach()
+        seen.append(angles)
+    found = torch.stack(seen).rad2deg().numpy()
+    return {name: found[None, :, k] for k, name in enumerate(ANGLES)}
+
+
+def toys_broken(seed: int, *, printed: bool, n: int = 1000) -> float:
+    """Share of `n` toys in which Lemma 1 is wrong, with the law P_c in its last term, or with P.
+
+    A toy has one feature, two classes, and the classifier "the sign of the feature". Its laws P,
+    P_c and P_g are normal with the same spread, so that a class is known by its mean; the
+    statistic margin is how far features are on the right side, on average. The margin of a sample
+    is off by a random error.
+    """
+    g = torch.Generator().manual_seed(seed)
+    m = torch.rand(3, n, 2, generator=g) * 4 - 2  # means of two classes under P, P_c and P_g
+    margin = (m[..., 0] - m[..., 1]) / 2
+    drawn = margin[2] + 0.2 * torch.randn(n, generator=g)  # on a sample of P_g
+    d = (m[1 if printed else 0] - m[2]).abs().mean(1)  # Wasserstein distance, class by class
+    bound = drawn - (margin[2] - drawn).abs() - d
+    return float((margin[0] < bound - 1e-6).double().mean())
+
+
+def bounds(away: Sequence[float], *, error: float = 0.2) -> dict[str, np.ndarray]:
+    """name -> [1, len(away)]: the margin of a toy, and the two readings of Lemma 1's bound.
+
+    The clients' virtual images and the anchors agree (margin 1, on a sample smaller by `error`);
+    private features lie `away` from them, towards the border.
+    """
+    away = np.asarray(away, dtype=float)
+    bound = (1 - error) - error
+    return {"margin on private images": (1 - away)[None],
+            "bound with private images": (bound - away)[None],
+            "bound as printed": np.full_like(away, bound)[None]}  # fmt: skip
+
+
+HELD = {"MNIST": 60000, "SVHN": 73257, "USPS": 7291, "CIFAR10C": 2000}  # private images of a client
+PAPER = {"classes": 10, "ipc": 50, "batch_size": 32, "anchors": 100, "real": 256, "rounds": 100,
+         "selected": 10, "refine": 100}  # fmt: skip
+UNITS = {"compared": 1, "pixels": 2, "weights": 3}  # of work, per image that goes through
+
+
+def work() -> pd.DataFrame:
+    """A client's work with FedLGD as a multiple of its work with FedAvg on private images.
+
+    At the paper's settings; "from round 1", and "all of it": with 10,000 steps before round 1.
+    """
+    counted = {"from round 1": 0, "all of it": 10000}
+    rows = {
+        name: [
+            sum(UNITS[k] * v for k, v in client_passes(n, first=first, **PAPER).items())
+            / (UNITS["weights"] * n * PAPER["rounds"])
+            for n in HELD.values()
+        ]
+        for name, first in counted.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index", columns=list(HELD))
+
+
+def added_bytes() -> dict[str, float]:
+    """network -> percent that the anchors add to the weights, 28 x 28, at the paper's settings."""
+    anchors = PAPER["selected"] * PAPER["anchors"] * 3 * 28**2
+    found = {}
+    for name in ("convnet", "resnet18_gn"):
+        network = models.build(
+            name, num_classes=10, in_channels=3, image_size=28, generator=generator(0)
+        )
+        numbers = sum(p.numel() for p in network.parameters())
+        found[name] = 100 * anchors / (2 * PAPER["rounds"] * numbers)
+    return found
+
+
+def early(results: Sequence, rounds: int = 5) -> np.ndarray:
+    """Per run: standard deviation of the clients' training losses, mean of the first rounds."""
+    return np.array(
+        [
+            np.mean([np.std(row["values"], ddof=1) for row in r.history["loss"][:rounds]])
+            for r in results
+        ]
+    )
+
+
+def images_per_class(ipc: int = 10) -> set[int]:
+    """How many virtual images of a class a client has, where labels are dealt unevenly."""
+    skewed = scenarios.build("mnist-mini", partition="dirichlet", beta=2.0)
+    made = [initial(c.private, skewed, ipc=ipc, own=generator(0)).y for c in skewed.clients]
+    return {int(n) for y in made for n in torch.bincount(y, minlength=skewed.num_classes)}
+
+
+READINGS = {"code": "mean, length 1, all anchors in every batch", "paper": "sum, length 1",
+            "literal": "sum, any length, as printed"}  # fmt: skip
+
+
+def readings(run, rounds: int = 6) -> dict[str, str]:
+    """reading of Eq. 4 -> test accuracy after a few rounds of the first seed, or what failed."""
+    seed, found = run.seeds[0], {}
+    rounds = min(rounds, run.recipe.settings.rounds)
+    whole = accuracies(run("fedlgd", seed).history)
+    found[READINGS["code"]] = _share(next(at["intra"] for at in whole if at["round"] == rounds))
+    for reading in ("paper", "literal"):
+        few = {"rounds": rounds, "eval_every": rounds, "fedlgd.reading": reading}
+        try:
+            found[READINGS[reading]] = _share(run("fedlgd", seed, **few).headline["intra"])
+        except TrainingError as error:
+            found[READINGS[reading]] = f"{error.what} ({error.where})"
+    return found
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.0f} %"

@@ -8,6 +8,7 @@ import torch
 
 from fedtutor import Federation, Settings, measures, methods, rounds, scenarios
 from fedtutor.distillation import virtual_images
+from fedtutor.errors import TrainingError
 from fedtutor.experiments import looks
 from fedtutor.notebook import seen_fedlgd_whole as seen
 
@@ -17,15 +18,18 @@ SMALL = {
 }
 
 
-def seen_in(method):
-    """What the look saw before round 1 and after the only one, and the federation."""
+def new_federation(method):
     made = scenarios.build("digits-mini", private_size=40)
     settings = Settings(
         rounds=1, local_epochs=1, batch_size=16, models=["small_convnet"], virtual_ipc=1,
         virtual_steps=1, lr=0.1,
     )  # fmt: skip
-    fed = Federation(made, methods.METHODS[method](**SMALL[method]), settings, seed=1)
-    found = []
+    return Federation(made, methods.METHODS[method](**SMALL[method]), settings, seed=1)
+
+
+def seen_in(method):
+    """What the look saw before round 1 and after the only one, and the federation."""
+    fed, found = new_federation(method), []
     rounds.run(fed, progress=lambda steps: _watched(steps, fed, found))
     return fed, [*found, seen.anchored(fed)]
 
@@ -92,3 +96,94 @@ def test_reading_it():
     assert seen.through(runs, "taught").tolist() == [[0.1, 0.3], [0.1, 0.2]]
     assert seen.at_the_end(runs, "gap").tolist() == [0.5, 0.4]
     assert seen.rounds_seen(runs) == [0, 2]
+
+
+def test_pictures_before_and_after(fedlgd):
+    fed, found = fedlgd
+
+    class Run:
+        seeds = (1,)
+
+        def federation(self, method, seed):
+            assert (method, seed) == ("fedlgd", 1)
+            return new_federation("fedlgd")
+
+    rows = seen.before_and_after(Run(), [found])
+    first = fed.clients[0].id
+    assert list(rows) == [f"{name}, at the {when}" for name in (first, "server")
+                          for when in ("start", "end")]  # fmt: skip
+    assert torch.equal(rows[f"{first}, at the end"], found[-1]["pictures"][0])
+    assert torch.equal(rows[f"{first}, at the start"], fed.clients[0].data.images().x[: seen.SHOWN])
+    assert not torch.equal(rows["server, at the start"], rows["server, at the end"])
+
+
+def test_clients_that_never_compare_images_meet_at_the_anchors():
+    found = {name: values[0] for name, values in seen.drawn_together(120, rate=0.1).items()}
+    assert {name: round(values[0]) for name, values in found.items()} == seen.ANGLES
+    for label in (1, 2):
+        a, b, anchor = (
+            found[f"{who}, class {label}"] for who in ("client A", "client B", "anchor")
+        )
+        assert abs(a[0] - b[0]) > 90 and abs(a[-1] - b[-1]) < 15
+        assert max(abs(a[-1] - anchor[-1]), abs(b[-1] - anchor[-1])) < 15
+    assert abs(found["anchor, class 1"][-1] - found["anchor, class 2"][-1]) > 120
+
+
+def test_lemma_1_needs_the_private_law():
+    for seed in range(3):
+        assert seen.toys_broken(seed, printed=True) > 0.05
+        assert seen.toys_broken(seed, printed=False) == 0
+
+
+def test_the_bounds_of_a_toy():
+    margin, private, printed = (v[0] for v in seen.bounds([0.0, 0.25, 1.0]).values())
+    assert np.allclose(margin, [1, 0.75, 0]) and np.allclose(printed, 0.6)
+    assert np.allclose(private, [0.6, 0.35, -0.4])
+    assert (private < margin).all() and printed[-1] > margin[-1]
+
+
+def test_work_by_hand():
+    times = seen.work()
+    batches = math.ceil((500 + 100) / 32)
+    refining = 10 * 100 * (2560 + 2 * 500)
+    training = 3 * (10 * 500 + 90 * (600 + batches * 100))
+    fedavg = 3 * 100 * 7291
+    assert math.isclose(times.loc["from round 1", "USPS"], (refining + training) / fedavg)
+    first = 10_000 * (2560 + 2 * 500)
+    assert math.isclose(times.loc["all of it", "USPS"], (first + refining + training) / fedavg)
+
+
+def test_bytes_by_hand():
+    added = seen.added_bytes()
+    assert math.isclose(added["convnet"], 100 * 10 * 235200 / (200 * 311050), rel_tol=0.01)
+    assert added["resnet18_gn"] < 0.2
+
+
+def test_the_spread_of_early_losses():
+    rows = [{"values": [0.0, 2.0]}, {"values": [0.0, 4.0]}, {"values": [0.0, 90.0]}]
+    result = type("Result", (), {"history": {"loss": rows}})
+    assert np.allclose(seen.early([result], rounds=2), [3 / math.sqrt(2)])
+
+
+def test_every_class_that_a_client_has_gets_as_many_images():
+    assert seen.images_per_class(3) == {0, 3}
+
+
+def test_three_readings():
+    asked = []
+
+    class Run:
+        seeds, recipe = (5,), type("Recipe", (), {"settings": Settings(rounds=20)})
+
+        def __call__(self, method, seed, **changes):
+            asked.append((method, seed, changes))
+            if changes.get("fedlgd.reading") == "literal":
+                raise TrainingError("the loss is nan", where="round 2", do="lower it")
+            rows = [{"round": r, "epoch": None, "moment": "end", "matrix": [[r / 10]]}
+                    for r in (0, 6)]  # fmt: skip
+            history = {"accuracy": rows, "domains": ["a"], "tests": ["a"]}
+            return type("Result", (), {"history": history, "headline": {"intra": 0.1}})
+
+    found = seen.readings(Run())
+    assert list(found.values()) == ["60 %", "10 %", "the loss is nan (round 2)"]
+    assert [changes.get("rounds") for _, _, changes in asked] == [None, 6, 6]
