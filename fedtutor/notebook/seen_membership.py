@@ -67,7 +67,10 @@ class Street:
         return attacks.with_weights(layers, weights, training=False)
 
     def sureness(self, index: Tensor, number: int, way: str = "up") -> Tensor:
-        """phi of all images, float32 [1000, 1], for the network that such a client sends."""
+        """phi of all images under the network that such a client sends.
+
+        float64 [1000, views]. There is one view, the image as it is; an attack may add others.
+        """
         network = self.network(self.upload(index, number, way))
         return attacks.confidences(network, self.inputs, self.pool.y)
 
@@ -142,6 +145,14 @@ def epsilon(noise: float, batch: int) -> float:
     return privacy.sgd_epsilon(noise=noise, steps=steps, rate=batch / IMAGES, delta=DELTA)
 
 
+def most_found(epsilon: float, alarms: float = 0.01) -> float:
+    """The share of members that no attack exceeds with this share of false alarms, at DELTA.
+
+    Above 1 the promise forbids nothing.
+    """
+    return math.exp(epsilon) * alarms + DELTA
+
+
 def figure_6(study: Mapping[str, Mapping]) -> pd.DataFrame:
     """A row per kind of training and client: the last upload, and the server's weights early."""
     rows = {}
@@ -164,19 +175,24 @@ def last_upload(study: Mapping[str, Mapping], key: str = "auc") -> dict[str, np.
             for words, clients in study.items()}  # fmt: skip
 
 
-def matched(study: Mapping[str, Mapping], one: str, other: str) -> dict[str, np.ndarray]:
-    """How far the server's weights of `one` are ahead of those of `other`, at most alike accuracy.
+def apart(study: Mapping[str, Mapping], one: str, other: str, *, way: str,
+          nearest: bool) -> dict[str, np.ndarray]:  # fmt: skip
+    """`one` less `other` in points, mean over clients: "accuracy" and "auc" -> [seeds].
 
-    "accuracy" and "auc": [seeds], in points, mean over clients. For the last round of `other`, the
-    round of `one` is taken, of those that were observed, whose accuracy on the client is nearest.
+    way: "up" for uploads, "down" for the server's weights. `other` is attacked in its last round.
+    `one` is, too, or with `nearest` in that of its observed rounds whose accuracy on the client,
+    mean over seeds, is nearest to it.
     """
     found = {"accuracy": [], "auc": []}
     for client, ways in study[other].items():
-        last = ways["down"][max(ways["down"], key=int)]
-        there = study[one][client]["down"].values()
-        near = min(there, key=lambda m: abs(np.mean(m["accuracy"]) - np.mean(last["accuracy"])))
+        last = ways[way][max(ways[way], key=int)]
+        there = study[one][client][way]
+        here = there[max(there, key=int)]
+        if nearest:
+            here = min(there.values(), key=lambda m: abs(np.mean(m["accuracy"])
+                                                         - np.mean(last["accuracy"])))  # fmt: skip
         for key, values in found.items():
-            values.append(100 * np.subtract(near[key], last[key]))
+            values.append(100 * np.subtract(here[key], last[key]))
     return {key: np.mean(values, 0) for key, values in found.items()}
 
 

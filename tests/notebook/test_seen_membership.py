@@ -54,14 +54,32 @@ def moment(accuracy, auc):
     return {"accuracy": [accuracy, accuracy], "auc": [auc, auc + 0.1]}
 
 
-def test_equal_accuracy_takes_the_nearest_round():
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_equal_accuracy_takes_the_nearest_round_and_the_same_message(way):
+    other = {"up": "down", "down": "up"}[way]
     fast = {
-        "up": {},
-        "down": {"1": moment(0.1, 0.5), "2": moment(0.6, 0.55), "10": moment(0.9, 0.8)},
+        other: {"10": moment(0.58, 0.9)},
+        way: {"1": moment(0.1, 0.5), "2": moment(0.6, 0.55), "10": moment(0.9, 0.8)},
     }
-    slow = {"up": {}, "down": {"1": moment(0.1, 0.5), "10": moment(0.58, 0.5)}}
-    found = seen.matched({"fast": {"a": fast}, "slow": {"a": slow}}, "fast", "slow")
+    slow = {other: {"10": moment(0.9, 0.1)}, way: {"1": moment(0.1, 0.5), "10": moment(0.58, 0.5)}}
+    both = {"fast": {"a": fast}, "slow": {"a": slow}}
+    found = seen.apart(both, "fast", "slow", way=way, nearest=True)
     assert found["auc"] == pytest.approx([5, 5]) and found["accuracy"] == pytest.approx([2, 2])
+    found = seen.apart(both, "fast", "slow", way=way, nearest=False)
+    assert found["auc"] == pytest.approx([30, 30]) and found["accuracy"] == pytest.approx([32, 32])
+
+
+def test_differences_are_the_mean_over_clients():
+    one = {c: {"up": {"3": moment(a, a)}} for c, a in (("a", 0.5), ("b", 0.9))}
+    other = {c: {"up": {"3": moment(0.4, 0.4)}} for c in "ab"}
+    found = seen.apart({"one": one, "other": other}, "one", "other", way="up", nearest=False)
+    assert found["auc"] == pytest.approx([30, 30])
+
+
+def test_a_promise_bounds_what_is_found_or_says_nothing():
+    assert seen.most_found(0.0) == pytest.approx(0.01 + seen.DELTA)
+    assert seen.most_found(1.0) == pytest.approx(0.0282, abs=1e-4)
+    assert seen.most_found(5.0) > 1
 
 
 def test_the_recorded_figure_has_a_row_per_training_client_and_round():
