@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .. import figures
 from ..errors import SettingError
-from ..papers import spread
+from ..papers import spread, weakest
 from ..randomness import generator
 from .frame import sentence
 from .seen_inversion import Attacked, by_class, decibels
@@ -17,10 +17,11 @@ from .seen_inversion import Attacked, by_class, decibels
 EXACT = 40.0  # dB: no eye sees a difference
 PROMISES = {  # method -> what goes up; what an image could be computed back from
     "fedavg": ("weights", "a gradient, after one step or a few (sections 2 to 4)"),
-    "fccl": ("logits of public images", "no gradient; a copy that imitates them"),
+    "fccl": ("logits of public images", "no gradient crosses"),
     "fccl+": ("logits of public images, their similarities", "as for FCCL"),
-    "fedcsd": ("weights, mean logits of each class", "a gradient; a mean of one has its logits"),
-    "repshare": ("mean features of each class", "no gradient; a mean of one has its features"),
+    "fedcsd": ("weights, mean logits of each class",
+               "a gradient; a mean of one image is its logits"),
+    "repshare": ("mean features of each class", "no gradient; a mean of one image is its features"),
     "fedlgd": ("weights, trained on virtual images", "a gradient, of virtual images (section 6)"),
 }  # fmt: skip
 
@@ -29,15 +30,27 @@ def title(cases: Mapping[str, Sequence[Attacked]], guess: Sequence[float]) -> st
     """What a digit's company and noise do to it, as the title of the figure."""
     alone, shared = by_class(cases["a batch of 8"])
     parts = [
-        sentence(decibels(cases["one digit"]) - EXACT, above="A digit alone comes back exactly",
-                 below="A digit alone comes back in part"),
-        sentence(alone - shared, above="in a batch, best without another of its class",
+        sentence(decibels(cases["one digit"]) - EXACT,
+                 above="Trained on alone, a digit comes back exactly",
+                 below="Trained on alone, a digit comes back in part"),
+        sentence(alone - shared, above="in a batch, better without another of its class",
                  below="in a batch, better beside others of its class",
-                 unclear="in a batch, its class makes no visible difference"),
-        sentence(guess - decibels(cases["one digit, noise"]), above="with noise, nothing",
-                 below="with noise, a part", unclear="with noise, no more than a guess"),
+                 unclear="in a batch, whether its class matters is undecided"),
+        sentence(guess - decibels(cases["one digit, noise of 1"]), above="with noise of 1, as dots",
+                 below="with noise of 1, in part",
+                 unclear="with noise of 1, no better than a guess"),
     ]  # fmt: skip
     return "; ".join(parts)
+
+
+def title_of_decibels(guess: float, level: float) -> str:
+    """Which of two pictures has more decibels: a guess, or the digit with errors of `level` dB."""
+    return sentence(
+        [guess - level],
+        above="More dB need not be easier to read: the digit has {level:.0f}, a guess {guess:.0f}",
+        below="Fewer dB are harder to read: the digit has {level:.0f}, a guess {guess:.0f}",
+        level=level, guess=guess,
+    )  # fmt: skip
 
 
 def title_of_noise(left: Sequence[float]) -> str:
@@ -53,13 +66,60 @@ def title_of_noise(left: Sequence[float]) -> str:
 
 
 def title_of_raw_and_virtual(found: Mapping[str, Sequence[float]]) -> str:
-    """How well each kind is found; found: "raw" and "virtual", dB per seed."""
-    return sentence(
-        np.asarray(found["raw"]) - np.asarray(found["virtual"]),
-        above="The attack finds raw images more exactly than virtual ones",
-        below="The attack finds virtual images even more exactly than raw ones",
-        unclear="The attack finds what was trained on, raw or virtual, equally well",
-    )
+    """Whether each kind is found exactly; found: "raw" and "virtual", dB per seed."""
+    over = {name: np.asarray(found[name]) - EXACT for name in ("raw", "virtual")}
+    least = weakest(over)
+    return sentence(over[least],
+                    above="The attack finds raw images exactly, and virtual images, too",
+                    below=f"The attack does not find {least} images exactly")  # fmt: skip
+
+
+def what_hides(cases: Mapping[str, Sequence[Attacked]], guess: Sequence[float]) -> list[str]:
+    """What batches, several steps and FedLGD's network do to the attack, one text each."""
+    found = {name: decibels(attacked) for name, attacked in cases.items()}
+    eight, convnet = found["a batch of 8"], found["one digit, FedLGD's ConvNet"]
+    epochs = eight - found["8 digits, two epochs, 4 a step"]
+    larger = eight - found["a batch of 16"]
+    return [
+        sentence(
+            larger,
+            above="**Larger batches** hide more: a batch of 16 has {value} dB less than a batch "
+            "of 8, because more digits share a class.",
+            below="A batch of 16 has {value} dB more than a batch of 8.",
+            unclear="Whether a batch of 16 hides more than a batch of 8 is undecided (8 less 16: "
+            "{change} dB).",
+            change=spread(larger, 0, signed=True),
+        ),
+        sentence(
+            found["one digit, five steps"] - EXACT,
+            above="**Five steps on one digit** hide nothing, because the attacker knows how many "
+            "steps there were and imitates all of them.",
+            below="**Five steps on one digit** hide a part of it.",
+        ),
+        sentence(
+            epochs,
+            above="**Two epochs in batches of four** cost the attacker {value} dB against one step "
+            "on eight digits. Which digits formed a batch does not cross the channel, so the "
+            "attacker guesses.",
+            below="**Two epochs in batches of four** help the attacker by {value} dB.",
+            unclear="Whether **two epochs in batches of four** hide more than one step on eight "
+            "digits is undecided ({change} dB).",
+            change=spread(epochs, 0, signed=True),
+        ),
+        sentence(
+            guess - convnet,
+            above="**FedLGD's ConvNet** (here with an eighth of its channels) pools and "
+            "normalizes. What is found has {value} dB *less* than the guess.",
+            below="**FedLGD's ConvNet** (here with an eighth of its channels) pools and "
+            "normalizes. What is found has {value} dB more than the guess.",
+            unclear="**FedLGD's ConvNet** (here with an eighth of its channels) pools and "
+            "normalizes. Whether what is found is nearer than the guess is undecided (guess less "
+            "attack: {change} dB).",
+            change=spread(guess - convnet, 0, signed=True),
+        ),
+        "But look at the last row of the figure: most digits can be read! PSNR counts grain as "
+        "much as a wrong shape. So a low number is not a proof of safety.",
+    ]  # fmt: skip
 
 
 def table(cases: Mapping[str, Sequence[Attacked]], guess: Sequence[float]) -> pd.DataFrame:
@@ -104,7 +164,7 @@ def compared(cases: Mapping[str, Sequence[Attacked]]) -> dict[str, Tensor]:
     order = first.y.argsort(stable=True)
     rows = {"batch of 8, true": first.originals[order], "batch of 8, found": first.found[order]}
     for words, name in (("one digit, found", "one digit"),
-                        ("with noise, found", "one digit, noise"),
+                        ("noise of 1, found", "one digit, noise of 1"),
                         ("ConvNet, found", "one digit, FedLGD's ConvNet")):  # fmt: skip
         if words == "one digit, found":
             rows["one digit, true"] = torch.cat([one.originals for one in cases[name]])
@@ -137,20 +197,42 @@ def photographs(study: Mapping) -> dict[str, np.ndarray]:
     }  # fmt: skip
 
 
-def what_is_sent(study: Mapping[str, Sequence[float]]) -> pd.DataFrame:
-    """One row per method: what goes up, from what an image could come back, AUC of membership.
+def strongest(study: Mapping[str, Sequence[float]], method: str) -> np.ndarray:
+    """AUC of membership, %, one per seed: of the method's message whose mean AUC is highest.
 
-    study: numbers of `papers`, "method: message" -> AUC per seed. A method's strongest message.
+    study: numbers of `papers`, "method: message" -> AUC per seed.
     """
-    rows = {}
-    for method, (sent, path) in PROMISES.items():
-        mine = [values for key, values in study.items() if key.startswith(f"{method}: ")]
-        if not mine:
-            raise SettingError(f"nothing recorded for {method}", where="what_is_sent",
-                               do="give the numbers of the study 'papers'")  # fmt: skip
-        best = max(mine, key=lambda values: float(np.mean(values)))
-        rows[figures.display_name(method)] = {
+    mine = [values for key, values in study.items() if key.startswith(f"{method}: ")]
+    if not mine:
+        raise SettingError(f"nothing recorded for {method}", where="strongest",
+                           do="give the numbers of the study 'papers'")  # fmt: skip
+    return 100 * np.array(max(mine, key=lambda values: float(np.mean(values))))
+
+
+def what_is_sent(study: Mapping[str, Sequence[float]]) -> pd.DataFrame:
+    """One row per method: what goes up, from what an image could come back, AUC of `strongest`."""
+    rows = {
+        figures.display_name(method): {
             "goes up": sent, "an image could come from": path,
-            "members told from others (AUC, %)": spread([100 * v for v in best], 0),
-        }  # fmt: skip
+            "members told from others (AUC, %)": spread(strongest(study, method), 0),
+        }
+        for method, (sent, path) in PROMISES.items()
+    }  # fmt: skip
     return pd.DataFrame(rows).T.rename_axis("method")
+
+
+def without_weights(study: Mapping[str, Sequence[float]]) -> str:
+    """Whether methods that send no weights tell less about membership than FedAvg's weights."""
+    less = {name: strongest(study, "fedavg") - strongest(study, name)
+            for name in ("fccl", "fccl+", "repshare")}  # fmt: skip
+    decides = weakest(less)
+    return sentence(
+        less[decides],
+        above="In membership, messages without weights tell less than FedAvg's weights: {rival}, "
+        "the comparison that decides, has {value} points less.",
+        below="In membership, not every message without weights tells less than FedAvg's weights: "
+        "{rival} has {value} points more.",
+        unclear="Whether messages without weights tell less about membership than FedAvg's weights "
+        "is undecided: {rival}, the comparison that decides, has {value} points less.",
+        rival=figures.display_name(decides),
+    )  # fmt: skip

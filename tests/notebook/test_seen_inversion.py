@@ -126,7 +126,10 @@ def test_errors_of_known_size():
 CASES = {
     "one digit": [made([80], [1]), made([70], [2])],
     "a batch of 8": [made([40, 10, 12], [1, 2, 2]), made([42, 11, 13], [1, 2, 2])],
-    "one digit, noise": [made([8], [1]), made([9], [2])],
+    "a batch of 16": [made([18], [1]), made([19], [2])],
+    "one digit, five steps": [made([80], [1]), made([70], [2])],
+    "8 digits, two epochs, 4 a step": [made([10], [1]), made([30], [2])],
+    "one digit, noise of 1": [made([8], [1]), made([9], [2])],
     "one digit, FedLGD's ConvNet": [made([10], [1]), made([11], [2])],
 }
 
@@ -134,31 +137,42 @@ CASES = {
 def test_the_title_turns_round():
     guess = np.array([13.0, 12.0])
     assert shown.title(CASES, guess) == (
-        "A digit alone comes back exactly; in a batch, best without another of its class; "
-        "with noise, nothing"
+        "Trained on alone, a digit comes back exactly; in a batch, better without another of its "
+        "class; with noise of 1, as dots"
     )
     weak = CASES | {"one digit": [made([20], [1]), made([21], [2])]}
     assert shown.title(weak, guess - 10) == (
-        "A digit alone comes back in part; in a batch, best without another of its class; "
-        "with noise, a part"
+        "Trained on alone, a digit comes back in part; in a batch, better without another of its "
+        "class; with noise of 1, in part"
     )
 
 
 def test_the_other_titles_turn_round():
     assert shown.title_of_noise([70.0, 20.0, 8.0]).endswith("exactly; with noise it fades away")
     assert shown.title_of_noise([20.0, 21.0]).endswith("in part; noise does not hide it")
-    for raw, words in ((70.0, "raw images more"), (30.0, "virtual images even"), (50.5, "equally")):
+    assert shown.title_of_decibels(13.0, 10).endswith("the digit has 10, a guess 13")
+    assert shown.title_of_decibels(13.0, 20).startswith("Fewer dB are harder")
+    for raw, words in ((70.0, "and virtual images, too"), (30.0, "does not find raw images")):
         found = {"raw": [raw, raw + 1, raw + 2], "virtual": [50.0, 52.0, 53.0]}
         assert words in shown.title_of_raw_and_virtual(found)
+
+
+def test_what_hides_is_computed():
+    batch, steps, epochs, convnet, _ = shown.what_hides(CASES, np.array([13.0, 12.5]))
+    assert "a batch of 16 has 2.83 ± 0.24 dB less" in batch
+    assert "hide nothing" in steps and epochs.endswith("is undecided (+1 ± 13 dB).")
+    assert "*less* than the guess" in convnet
+    assert "more than the guess" in shown.what_hides(CASES, np.array([8.0, 8.5]))[3]
+    assert "is undecided" in shown.what_hides(CASES, np.array([10.0, 11.5]))[3]
 
 
 def test_table_and_sheet_show_the_same_attacks():
     table = shown.table(CASES, [13.0, 12.0])
     assert table.loc["one digit", "PSNR (dB)"] == "75 ± 7"
-    assert list(table["labels right"]) == ["2 of 2"] * 4 + ["-"]
+    assert list(table["labels right"]) == ["2 of 2"] * len(CASES) + ["-"]
     rows = shown.compared(CASES)
     assert list(rows)[:3] == ["batch of 8, true", "batch of 8, found", "one digit, true"]
-    assert {name: len(row) for name, row in rows.items()}["with noise, found"] == 2
+    assert {name: len(row) for name, row in rows.items()}["noise of 1, found"] == 2
     assert shown.sheet(rows, title="two words").get_axes()
 
 
@@ -178,6 +192,17 @@ def test_the_strongest_message_of_each_method_is_told():
     assert column["FedCSD"] == "90 ± 0" and column["FCCL+"] == "55 ± 7"
     with pytest.raises(SettingError, match="nothing recorded"):
         shown.what_is_sent({})
+
+
+def test_messages_without_weights_are_judged_by_the_comparison_that_decides():
+    study = {"fedavg: a": [0.7, 0.72, 0.71], "fccl+: a": [0.5, 0.51, 0.5]}
+    study |= {"repshare: a": [0.5, 0.5, 0.51], "fccl: a": [0.6, 0.61, 0.62]}
+    assert "FCCL, the comparison that decides, has 10" in shown.without_weights(study)
+    for rival, words in (
+        ([0.5, 0.7, 0.6], "is undecided: FCCL,"),
+        ([0.8, 0.83, 0.81], "not every"),
+    ):
+        assert words in shown.without_weights(study | {"fccl: a": rival})
 
 
 def test_the_footer_names_data_and_seeds():
