@@ -191,12 +191,6 @@ def before_local(results: Sequence) -> np.ndarray:
     return 100 * np.array([np.mean(measures.inter(m, range(len(m)))) for m in last])
 
 
-def ahead_of_best(results: dict, name: str, others: Sequence[str], key: str) -> np.ndarray:
-    """By how many points `name` leads the best of `others`, chosen anew in each seed."""
-    rivals = np.max([accuracy(results[other], key) for other in others], axis=0)
-    return accuracy(results[name], key) - rivals
-
-
 def late_gain(results: Sequence, key: str, *, last: int = 10) -> np.ndarray:
     """Per seed, the gain over the last rounds: mean of five rounds less that of five before."""
     curves = [[at[key] for at in experiments.accuracies(r.history)] for r in results]

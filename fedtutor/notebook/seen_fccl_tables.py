@@ -12,7 +12,7 @@ from .. import measures
 from ..errors import choose
 from ..experiments.arenas import ARENAS
 from ..experiments.arenas import RECIPE as BENCHMARK
-from ..papers import published_table, spread, verdict
+from ..papers import published_table, spread, verdict, weakest
 from ..papers.verdicts import HOLDS, UNDECIDED
 from .doubts import accuracy, before_local
 from .rows import Rows, signed, told
@@ -30,7 +30,7 @@ ONE = {"models": ["small_cnn"]}  # the network of all clients in Table 3
 AWAY, HOME = "others' digits", "own digits"
 START = "networks before round 1"
 TAUGHT = [AWAY, f"{AWAY}, minus none", HOME, f"{HOME}, minus none",
-          f"{AWAY}, in the last local half"]  # fmt: skip
+          f"{AWAY}, change in the last training at home"]  # fmt: skip
 
 
 # ------------------------------------------------------------------------------ the tables
@@ -53,7 +53,7 @@ def compared(run, name: str) -> Rows:
         f"{title}: accuracy on {side}, in %. {setting(first)} · "
         f"{first[0].settings['rounds']} rounds · recorded",
         measured, printed=shown, less=about["less"], results=found, side=HOME,
-        home={} if shown else other, decides=about.get("decides", _closest)(measured),
+        home={} if shown else other, decides=about.get("decides", _hardest)(measured),
     )  # fmt: skip
 
 
@@ -196,24 +196,27 @@ def since_start(results: Sequence, key: str, moment: str = "end") -> np.ndarray:
     return np.array(found)
 
 
-def worst_client(results: Mapping[str, Sequence], by_client: Callable) -> dict:
-    """Where FCCL does worst against its best rival on others' digits, by the mean over seeds.
+def leads(rows: Rows, rivals: Sequence[str], where: str) -> dict[str, np.ndarray]:
+    """In words -> points per seed: FCCL minus each rival; `where` ends the words."""
+    return {f"FCCL minus {rival} {where}": rows.gains("FCCL", rival) for rival in rivals}
 
-    by_client: results -> accuracy [seeds, clients]. Gives the client, its best rival, the
-    difference per seed, and under "least" that of the worst client, chosen in each seed.
+
+def client_leads(results: Mapping[str, Sequence], by_client: Callable) -> dict[str, np.ndarray]:
+    """In words -> points per seed: FCCL minus each rival, for each client.
+
+    by_client: results -> accuracy [seeds, clients].
     """
-    own = by_client(results["FCCL"])
-    theirs = {name: by_client(results[name]) for name in RIVALS}
-    behind = own - np.max(list(theirs.values()), axis=0)
-    k = int(behind.mean(0).argmin())
-    rival = max(RIVALS, key=lambda name: theirs[name][:, k].mean())
-    return {"client": list(CLIENTS)[k].partition(" (")[0], "rival": rival,
-            "gap": own[:, k] - theirs[rival][:, k], "least": behind.min(1)}  # fmt: skip
+    own, names = by_client(results["FCCL"]), [name.partition(" (")[0] for name in CLIENTS]
+    return {
+        f"FCCL minus {rival} for the client with {name} digits": gains
+        for rival in RIVALS
+        for name, gains in zip(names, (own - by_client(results[rival])).T, strict=True)
+    }
 
 
-def _closest(measured: Mapping[str, np.ndarray]) -> list[str]:
-    """The best row beside FCCL, by the mean over seeds."""
-    return [max(RIVALS, key=lambda name: measured[name].mean())]
+def _hardest(measured: Mapping[str, np.ndarray]) -> list[str]:
+    """The rival that decides whether FCCL is ahead of all of them; see `papers.weakest`."""
+    return [weakest({name: measured["FCCL"] - measured[name] for name in RIVALS})]
 
 
 def _but(*left_out: str) -> Callable:

@@ -88,8 +88,6 @@ def test_reading_of_results():
     assert doubts.accuracy([better, worse], "inter") == pytest.approx([40, 30])
     assert doubts.by_client([better]) == pytest.approx(np.array([[30, 50]]))
     assert doubts.before_local([better]) == pytest.approx([15])
-    rivals = {"a": [worse, better], "b": [worse, worse], "mine": [better, worse]}
-    assert doubts.ahead_of_best(rivals, "mine", ["a", "b"], "inter") == pytest.approx([10, -10])
 
 
 def test_late_gain_is_five_rounds_less_five_before():

@@ -9,7 +9,7 @@ import pytest
 from fedtutor.errors import FedtutorError
 from fedtutor.notebook import seen_fccl_tables as tables
 from fedtutor.notebook.start import start
-from fedtutor.papers import published_table
+from fedtutor.papers import published_table, weakest
 
 PARAMETERS = {"profile": "quick", "scenario": None, "seeds": [0, 1, 2], "methods": ["fccl"],
               "device": "cpu", "overrides": {}}  # fmt: skip
@@ -126,13 +126,30 @@ def test_what_was_gained_since_the_start():
     assert tables.since_start([result], "inter") == pytest.approx([0])
 
 
-def test_the_weakest_client_and_its_best_rival():
+def test_every_client_is_compared_with_every_rival():
     levels = {m: [[50.0, 50, 50, 50], [50, 50, 50, 50]] for m in ("FCCL", *tables.RIVALS)}
     levels["FML"] = [[40, 40, 53, 40], [40, 40, 55, 40]]
     levels["RCFL"] = [[40, 40, 40, 40], [57, 40, 40, 40]]
-    found = tables.worst_client({m: m for m in levels}, lambda name: np.array(levels[name]))
-    assert (found["client"], found["rival"]) == ("SVHN", "FML")  # MNIST: -3.5
-    assert found["gap"] == pytest.approx([-3, -5]) and found["least"] == pytest.approx([-3, -7])
+    found = tables.client_leads({m: m for m in levels}, lambda name: np.array(levels[name]))
+    assert len(found) == 4 * len(tables.RIVALS)
+    name = weakest(found)  # MNIST against RCFL: +10 and -7
+    assert name == "FCCL minus FML for the client with SVHN digits"
+    assert found[name] == pytest.approx([-3, -5])
+    assert found["FCCL minus RCFL for the client with MNIST digits"] == pytest.approx([10, -7])
+
+
+def test_a_lead_names_its_rival(run):
+    rows = tables.compared(run, "1")
+    found = tables.leads(rows, ["FML", "FedDF"], "there")
+    assert list(found) == ["FCCL minus FML there", "FCCL minus FedDF there"]
+    assert found["FCCL minus FML there"] == pytest.approx(-rows.gains("FML"))
+
+
+def test_the_outlined_rival_decides_for_all_seeds():
+    measured = {m: np.array([50.0, 51, 52]) for m in ("FCCL", *tables.RIVALS)}
+    measured["FML"] = np.array([60.0, 30, 60])  # best in two seeds, told from nobody
+    measured["RCFL"] = np.array([51.0, 52, 53.5])
+    assert tables._hardest(measured) == ["RCFL"]
 
 
 def test_table_3_as_printed_has_every_domain():
