@@ -110,8 +110,9 @@ def variants(run, method: str, title: str, first: str,
     results = {label: of_paper(run, method, **SMALL, **change) for label, change in tried.items()}
     measured = {label: points(found) for label, found in results.items()}
     about = setting(results[first])
-    return Rows(f"{title}: accuracy in %. {about} · 2,000 test images · recorded", measured,
-                less=first, results=results, decides=list(changes)[:2])  # fmt: skip
+    caption = f"{title}: accuracy in %. {about} · 2,000 test images · recorded"
+    return Rows(caption, measured, less=first, base="the first row", results=results,
+                decides=list(changes)[:2])  # fmt: skip
 
 
 def grid(run) -> dict[tuple[float, float], list]:
@@ -148,7 +149,7 @@ def central(run, name: str) -> np.ndarray:
 def situations(run, *, noise: float, clip: float) -> dict[str, tuple[list, list]]:
     """What the paper states and does not run -> (RepShare, training alone), results per seed."""
     mixed = {**THREE, "models": ["lenet5", "simple_cnn", "lenet5"]}
-    half = {**THREE, "participation": 0.5}
+    half = {**THREE, "participation": 0.5}  # rounded up: two of three take part
     alone = run.recorded("solo", **THREE)
     private = {"repshare.clip": clip, "repshare.noise": noise}
 
@@ -158,18 +159,25 @@ def situations(run, *, noise: float, clip: float) -> dict[str, tuple[list, list]
     return {
         "as in section 3": (shared(**THREE), alone),
         "two kinds of networks": (shared(**mixed), run.recorded("solo", **mixed)),
-        "half of the clients offline": (shared(**half), run.recorded("solo", **half)),
+        "one of three clients offline": (shared(**half), run.recorded("solo", **half)),
         "no server": (shared(**THREE, **{"repshare.topology": "peer"}), alone),
         "noise on the means": (shared(**THREE, **private), alone),
     }
 
 
-def lag(run) -> np.ndarray:
-    """Points by which RepShare's lag behind training alone shrinks, round 20 to 100, per seed."""
+def lead_at(run) -> dict[int, np.ndarray]:
+    """Round -> points by which RepShare is ahead of training alone at N = 10, one per seed."""
     alone, shares = (curve(of_paper(run, m, **own)) for m, own in
                      (METHODS["IL"], METHODS["RepShare"]))  # fmt: skip
-    behind = 100 * (alone - shares)  # every ten rounds
-    return behind[:, 1] - behind[:, -1]
+    ahead = 100 * (shares - alone)  # every ten rounds
+    return {20: ahead[:, 1], 100: ahead[:, -1]}
+
+
+def over_fd(run, weight: float) -> list[np.ndarray]:
+    """RepShare minus FD with a weight, on our draw and on the author's images; points per seed."""
+    own = {} if weight == 10.0 else {"fd.lambda_": weight}
+    return [points(of_paper(run, "repshare", **CODE, **images))
+            - points(of_paper(run, "fd", **own, **images)) for images in ({}, AUTHORS)]  # fmt: skip
 
 
 def who_lacks(fed) -> pd.DataFrame:
@@ -204,6 +212,15 @@ def both_sides(fed) -> list | None:
         network = fed.method.evaluated(fed, client).eval()
         found.append([_right(network, fed, images) for images in (client.data, held)])
     return found
+
+
+def reached(path: np.ndarray, level: float, pace: int) -> int | None:
+    """The first round at which clients read `level` percent of the test images; None: never.
+
+    path [looks, clients, 2]: what `both_sides` saw, before round 1 and every `pace` rounds.
+    """
+    there = 100 * path[:, :, 1].mean(1) >= level
+    return pace * int(there.argmax()) if there.any() else None
 
 
 def _right(network, fed, images) -> float:

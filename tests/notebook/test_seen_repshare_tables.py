@@ -54,3 +54,15 @@ def test_a_linear_feature_explains_all_pixels_and_noise_none():
 
     assert explained(2 * x + 1) == pytest.approx(1.0, abs=1e-3)
     assert abs(explained(torch.randn(300, 4, generator=g))) < 0.1
+
+
+def test_repshare_begins_late_and_is_compared_on_both_draws(run, nothing_trains):
+    ahead = tables.lead_at(run)
+    assert ahead[20].mean() < 0 < ahead[100].mean()
+    assert [gains.shape for gains in tables.over_fd(run, 0.1)] == [(3,), (3,)]
+
+
+def test_the_first_round_at_a_level_counts_test_images():
+    path = np.stack([np.full((2, 2), [0.9, test]) for test in (0.1, 0.5, 0.7)])
+    assert tables.reached(path, 50, pace=5) == 5
+    assert tables.reached(path, 80, pace=5) is None
