@@ -11,6 +11,7 @@ from ..errors import choose
 from ..experiments import accuracies
 from ..figures import display_name
 from ..papers import published_table
+from .frame import sentence
 from .rows import Rows
 from .start import setting
 
@@ -28,6 +29,7 @@ PARTS = {
 }
 WEIGHTS, TAUS, ALPHAS = (0.001, 0.01, 0.1, 1.0), (1.0, 10.0, 20.0), (0.0, 0.9, 0.99)
 PRINTED, STRONG = 0.001, 0.1  # two weights of the distillation term
+MORE = range(5)  # the seeds of notebook 03
 
 
 def curves(results: Sequence) -> np.ndarray:
@@ -40,10 +42,12 @@ def late(results: Sequence, end: int | None = None) -> np.ndarray:
     return curves(results)[:, :end][:, -3:].mean(1)
 
 
-def variant(run, rounds: int | None = None, **changes) -> list:
+def variant(run, rounds: int | None = None, *, seeds: Sequence[int] | None = None,
+            **changes) -> list:  # fmt: skip
     """FedCSD with other parameters of its own, ten rounds or as many as `rounds`."""
     length = {"rounds": rounds} if rounds else {}
-    return run.recorded("fedcsd", **length, **{f"fedcsd.{k}": v for k, v in changes.items()})
+    own = {f"fedcsd.{k}": v for k, v in changes.items()}
+    return run.recorded("fedcsd", seeds=seeds, **length, **own)
 
 
 def compared(run, name: str) -> Rows:
@@ -65,6 +69,17 @@ def by_test(results: Sequence) -> np.ndarray:
 def jumps(results: Sequence) -> np.ndarray:
     """By how many points accuracy changes from round to round, mean from round 5 on, per seed."""
     return np.abs(np.diff(curves(results)[:, 4:])).mean(1)
+
+
+def headline(what: str, gains: Sequence[float], other: str = "FedAvg") -> str:
+    """A clause for a title: by how many whole points one is ahead of another, or behind it."""
+    return sentence(
+        gains,
+        above=f"{what} is {{mean}} points ahead of {other}",
+        below=f"{what} is {{mean}} points behind {other}",
+        unclear=f"{what} is not told from {other}",
+        digits=0,
+    )
 
 
 def misprints(table: str) -> list[str]:
@@ -104,23 +119,23 @@ def _second(run) -> dict:
     }  # fmt: skip
 
 
-def base(run, mu: float) -> list:
+def base(run, mu: float, seeds: Sequence[int] | None = None) -> list:
     """Logit distillation from the last global network, with weight mu."""
     change = {} if mu == PRINTED else {"logit-distillation.mu": mu}
-    return run.recorded("logit-distillation", **change)
+    return run.recorded("logit-distillation", seeds=seeds, **change)
 
 
-def more_seeds(run, seeds: Sequence[int] = range(5)) -> dict[tuple[str, float], np.ndarray]:
-    """(row, weight) -> gain over FedAvg in points, one per seed, for the seeds of notebook 03.
+def more_seeds(run) -> dict[tuple[str, float], np.ndarray]:
+    """(row, weight) -> gain over FedAvg in points, one for each seed of `MORE`; as `late`.
 
-    The rows are `FULL` and `BASE`, the weights `PRINTED` and `STRONG`; as `late`, of ten rounds.
+    Of ten rounds. FedCSD with both weights, plain distillation with `STRONG`, and of FedCSD's parts
+    those that are recorded with these seeds: the mask and the scores, with `STRONG`.
     """
-    start, found = late(run.recorded("fedavg", seeds=seeds)), {}
-    for row, method in ((FULL, "fedcsd"), (BASE, "logit-distillation")):
-        for mu in (PRINTED, STRONG):
-            change = {} if mu == PRINTED else {f"{method}.mu": mu}
-            found[row, mu] = late(run.recorded(method, seeds=seeds, **change)) - start
-    return found
+    start = late(run.recorded("fedavg", seeds=MORE))
+    found = {(FULL, PRINTED): variant(run, seeds=MORE), (BASE, STRONG): base(run, STRONG, MORE)}
+    for row in (FULL, "M2: no mask", "M3: no scores"):
+        found[row, STRONG] = variant(run, seeds=MORE, mu=STRONG, **PARTS[row])
+    return {key: late(results) - start for key, results in found.items()}
 
 
 def _third(run, mu: float) -> dict:

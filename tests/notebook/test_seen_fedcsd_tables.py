@@ -74,10 +74,21 @@ def test_the_first_five_rounds_are_those_of_the_longer_run(run):
 def test_more_seeds_begin_with_those_of_the_table(run, nothing_trains):
     found = tables.more_seeds(run)
     assert all(len(gains) == 5 for gains in found.values())
-    for mu, name in ((tables.PRINTED, "printed"), (tables.STRONG, "larger")):
-        table = tables.compared(run, f"III, {name} weight")
-        for row in (tables.FULL, tables.BASE):
-            assert found[row, mu][:3] == pytest.approx(table.gains(row))
+    names = {tables.PRINTED: "III, printed weight", tables.STRONG: "III, larger weight"}
+    for (row, mu), gains in found.items():
+        assert gains[:3] == pytest.approx(tables.compared(run, names[mu]).gains(row))
+
+
+@pytest.mark.parametrize(
+    "gains, words",
+    [
+        ([11.8, 12.0, 12.2], "FedCSD is 12 points ahead of Base"),
+        ([-11.8, -12.0, -12.2], "FedCSD is 12 points behind Base"),
+        ([-1.0, 0.0, 2.0], "FedCSD is not told from Base"),
+    ],
+)
+def test_a_headline_says_who_is_ahead_or_that_the_seeds_do_not_tell(gains, words):
+    assert tables.headline("FedCSD", gains, "Base") == words
 
 
 def test_each_test_set_and_all_images(run):
