@@ -130,11 +130,6 @@ def at_the_end(looks: Sequence, what: str) -> np.ndarray:
     return np.array([seen[-1][what] for seen in looks])
 
 
-def rounds_seen(looks: Sequence) -> list[int]:
-    """The rounds in which the look saw something; 0 is before round 1."""
-    return [round_ for round_, found in enumerate(looks[0]) if found]
-
-
 def before_and_after(run, looks: Sequence) -> dict[str, torch.Tensor]:
     """row -> uint8 [SHOWN, ...]: images of the first client and of the server, as they began and
     as they are after the last round, for the first seed."""

@@ -95,7 +95,6 @@ def test_reading_it():
     assert seen.through(runs).tolist() == [[2.0, 1.0], [3.0, 0.5]]
     assert seen.through(runs, "taught").tolist() == [[0.1, 0.3], [0.1, 0.2]]
     assert seen.at_the_end(runs, "gap").tolist() == [0.5, 0.4]
-    assert seen.rounds_seen(runs) == [0, 2]
 
 
 def test_pictures_before_and_after(fedlgd):
