@@ -78,8 +78,8 @@ def installation() -> str:
     """What an installation weighs, in MB, as tests/bench_installation.py measured it."""
     parts = load_json(INSTALLATION)["MB"]
     return (
-        f"A reader installs {parts['reader, CPU builds']:,} MB with PyTorch's CPU builds (tried "
-        f"where no NVIDIA driver is), else {parts['reader']:,} MB. The tests add "
+        f"A reader installs {parts['reader, CPU builds']:,} MB (PyTorch's CPU builds, if there is "
+        f"no NVIDIA driver) or {parts['reader']:,} MB. The tests add "
         f"{parts['tests']:,} MB, notebook 09 {parts['engine']:,} MB, the workflow "
         f"{parts['workflow']:,} MB."
     )
