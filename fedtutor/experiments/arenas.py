@@ -52,6 +52,34 @@ ARENAS = {
     ),
 }  # fmt: skip
 
+BASELINES = {  # method -> what its paper compares it with; [conditions] of the recipe has the rest
+    "fccl": ("solo",), "fccl+": ("solo",), "fedcsd": ("solo", "fedavg"), "repshare": ("solo",),
+    "fedlgd": ("solo", "fedavg"),
+}  # fmt: skip
+PRINTED = {"repshare.draw": "classes", "repshare.first": "random"}
+STEPS = {  # from what RepShare prints to what its author's code does -> (changes, for whom)
+    "as printed": ({**PRINTED, "repshare.reading": "paper"}, ("repshare",)),
+    "means": (PRINTED, ("repshare",)),
+    "as its author's code": ({}, ("solo", "repshare")),
+    "that, and features without a bound": ({"models": ["small_cnn"]}, ("solo", "repshare")),
+}
+
+
+def in_conditions(recipe: recipes.Recipe, method: str, **changes) -> recipes.Recipe:
+    """The recipe as the method's paper has it, and with `changes`."""
+    named, _ = recipes.named(RECIPE, method, recipe.profile)
+    return recipe.change({**named, **changes})
+
+
+def rows_in_conditions(profile: str = "quick") -> list[tuple[recipes.Recipe, str]]:
+    """(recipe, method) of all rows in the papers' own conditions."""
+    recipe, rows = recipes.load(RECIPE, profile=profile), []
+    for method, baselines in BASELINES.items():
+        rows += [(in_conditions(recipe, method), m) for m in (*baselines, method)]
+    for changes, names in STEPS.values():
+        rows += [(in_conditions(recipe, "repshare", **changes), m) for m in names if changes]
+    return rows
+
 
 def in_arena(recipe: recipes.Recipe, arena: str, **changes) -> recipes.Recipe:
     """The recipe as an arena, and `changes`, have it."""
