@@ -73,11 +73,12 @@ def in_conditions(recipe: recipes.Recipe, method: str, **changes) -> recipes.Rec
 
 def rows_in_conditions(profile: str = "quick") -> list[tuple[recipes.Recipe, str]]:
     """(recipe, method) of all rows in the papers' own conditions."""
-    recipe, rows = recipes.load(RECIPE, profile=profile), []
+    recipe = recipes.load(RECIPE, profile=profile)
+    rows = [(in_conditions(recipe, "repshare", **changes), m)
+            for changes, names in STEPS.values() for m in names]  # fmt: skip
     for method, baselines in BASELINES.items():
-        rows += [(in_conditions(recipe, method), m) for m in (*baselines, method)]
-    for changes, names in STEPS.values():
-        rows += [(in_conditions(recipe, "repshare", **changes), m) for m in names if changes]
+        if method != "repshare":
+            rows += [(in_conditions(recipe, method), m) for m in (*baselines, method)]
     return rows
 
 
