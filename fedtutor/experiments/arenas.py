@@ -52,35 +52,6 @@ ARENAS = {
     ),
 }  # fmt: skip
 
-BASELINES = {  # method -> what its paper compares it with; [conditions] of the recipe has the rest
-    "fccl": ("solo",), "fccl+": ("solo",), "fedcsd": ("solo", "fedavg"), "repshare": ("solo",),
-    "fedlgd": ("solo", "fedavg"),
-}  # fmt: skip
-PRINTED = {"repshare.draw": "classes", "repshare.first": "random"}
-STEPS = {  # from what RepShare prints to what its author's code does -> (changes, for whom)
-    "as printed": ({**PRINTED, "repshare.reading": "paper"}, ("repshare",)),
-    "means": (PRINTED, ("repshare",)),
-    "as its author's code": ({}, ("solo", "repshare")),
-    "that, and features without a bound": ({"models": ["small_cnn"]}, ("solo", "repshare")),
-}
-
-
-def in_conditions(recipe: recipes.Recipe, method: str, **changes) -> recipes.Recipe:
-    """The recipe as the method's paper has it, and with `changes`."""
-    named, _ = recipes.named(RECIPE, method, recipe.profile)
-    return recipe.change({**named, **changes})
-
-
-def rows_in_conditions(profile: str = "quick") -> list[tuple[recipes.Recipe, str]]:
-    """(recipe, method) of all rows in the papers' own conditions."""
-    recipe = recipes.load(RECIPE, profile=profile)
-    rows = [(in_conditions(recipe, "repshare", **changes), m)
-            for changes, names in STEPS.values() for m in names]  # fmt: skip
-    for method, baselines in BASELINES.items():
-        if method != "repshare":
-            rows += [(in_conditions(recipe, method), m) for m in (*baselines, method)]
-    return rows
-
 
 def in_arena(recipe: recipes.Recipe, arena: str, **changes) -> recipes.Recipe:
     """The recipe as an arena, and `changes`, have it."""
@@ -174,9 +145,9 @@ def gather(run, arena: str, *, live: Sequence[str] = (), only: Sequence[str] = (
            **changes) -> dict[str, Entry]:  # fmt: skip
     """Everybody who may enter an arena, from `data/results` or trained now.
 
-    Trained now, with all seeds of the notebook, are the methods in `live`, the reader's own, and
-    all where the reader asks to recompute; what is recorded counts only if all settings are those
-    of this notebook. `only`: these methods alone.
+    Trained now are the first seed of the methods in `live`; with all seeds the reader's own, and
+    all methods where the reader asks to recompute. What is recorded counts only if all settings are
+    those of this notebook; what is missing of `live` is trained, too. `only`: these methods alone.
     """
     recipe = in_arena(run.recipe, arena, **changes)
     more = {k: v for k, v in recipe.overrides.items() if run.recipe.overrides.get(k) != v}
@@ -184,10 +155,12 @@ def gather(run, arena: str, *, live: Sequence[str] = (), only: Sequence[str] = (
     for method, reason in refusals(run.recipe, arena, run.scenario, only=only).items():
         if reason:
             continue
-        now = method in live or method in own or run.recipe.recompute
+        whole = method in own or run.recipe.recompute
+        now = whole or method in live
         entry = entries[method] = Entry(method, live=now, chance=1 / run.scenario.num_classes)
         for seed in run.seeds:
-            if now:
+            first = now and seed == run.seeds[0]
+            if whole or first or (now and not kept(recipe, method, seed, results.RESULTS)):
                 _try(run, entry, seed, more)
             else:
                 _look(entry, recipe, seed)
@@ -198,10 +171,14 @@ def gather(run, arena: str, *, live: Sequence[str] = (), only: Sequence[str] = (
 def shelf(run, scenario: str, arena: str, names: Sequence[str], **changes) -> dict[str, Entry]:
     """What is recorded of `names` on another scenario, whose data need not be here."""
     recipe = in_arena(recipes.load(RECIPE, profile="quick", scenario=scenario), arena, **changes)
-    entries = {}
-    for name in names:
-        entry = entries[name] = Entry(name)
-        for seed in run.seeds:
+    return entries_of(recipe, names, run.seeds)
+
+
+def entries_of(recipe: recipes.Recipe, names: Sequence[str], seeds: Sequence[int]) -> dict:
+    """Method -> `Entry` with what is recorded of it at these settings."""
+    entries = {name: Entry(name) for name in names}
+    for entry in entries.values():
+        for seed in seeds:
             _look(entry, recipe, seed)
     stale.warn(r for e in entries.values() for r in e.results)
     return entries

@@ -11,18 +11,8 @@ import torch
 from .. import methods
 from ..engine.files import save_json
 from ..errors import SettingError, choose
-from . import jobs, recipes, results, stale
-from .arenas import (
-    ARENAS,
-    RECIPE,
-    asked_of,
-    failure_file,
-    in_arena,
-    in_words,
-    kept,
-    refusals,
-    rows_in_conditions,
-)
+from . import conditions, jobs, recipes, results, stale
+from .arenas import ARENAS, RECIPE, asked_of, failure_file, in_arena, in_words, kept, refusals
 from .commits import require_committed
 from .environment import made_by
 from .results import Result
@@ -64,7 +54,7 @@ def missing(scenario: str, *, folder=results.RESULTS, names: Sequence[str] = ())
             found += [(inside, m, seed) for m in asked_for for seed in SEEDS
                       if not _done(inside, m, seed, folder)]  # fmt: skip
     if scenario == recipes.load(RECIPE, profile="quick").scenario:
-        found += [(inside, m, seed) for inside, m in rows_in_conditions() for seed in SEEDS
+        found += [(inside, m, seed) for inside, m in conditions.rows() for seed in SEEDS
                   if (not names or m in names) and not _done(inside, m, seed, folder)]  # fmt: skip
     return found
 
