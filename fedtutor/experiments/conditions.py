@@ -17,13 +17,12 @@ BASELINES = {  # method -> what its paper compares it with
 }  # fmt: skip
 PRINTED = {"repshare.draw": "classes", "repshare.first": "random"}
 CODE = {"repshare.reading": "code", "repshare.first": "networks", "repshare.draw": "client"}
-PLAIN, UNBOUNDED = "as its author's code", "that, with features that have no bound"
+PLAIN = "as its author's code"
 STEPS = {  # of RepShare in its conditions -> (changes, for whom)
-    "as printed: sums, random first targets": (
-        {**PRINTED, "repshare.reading": "paper"}, ("repshare",)),
+    "as printed": ({**PRINTED, "repshare.reading": "paper"}, ("repshare",)),
     "means in place of sums": (PRINTED, ("repshare",)),
     PLAIN: ({}, ("solo", "repshare")),
-    UNBOUNDED: ({"models": ["small_cnn"]}, ("solo", "repshare")),
+    "the same with our network, without a bound": ({"models": ["small_cnn"]}, ("solo", "repshare")),
 }  # fmt: skip
 SUSPECTS = {  # of RepShare in the arena "one network", as printed but for this
     "a tenth of the learning rate": {"lr": 0.002},

@@ -168,8 +168,8 @@ def test_the_pages_say_what_was_measured(path):
     assert text == with_part(text, part, begin=page.BEGIN), "run python tests/bench_page.py"
 
 
-LATE = {"05a": 320, "07": 210}  # to come down to BUDGET as they are rewritten
-SLOW = {"05a": 240, "07": 50}  # and these to FIRST
+LATE = {"05a": 320}  # to come down to BUDGET as they are rewritten
+SLOW = {"05a": 240}  # and these to FIRST
 BUDGET, FIRST = 120, 15  # processor seconds of a notebook, and until its first figure
 
 
