@@ -22,7 +22,6 @@ SCENARIO = "digits-mini"
 OWN, OTHERS = "own domain (%)", "other domains (%)"
 SIDES = {"own digits": OWN, "others' digits": OTHERS}
 OPEN = "open"
-PAPERS = tuple(conditions.BASELINES)
 AS_PAPER = {
     "solo": "no paper: the floor",
     "central": "no paper: the ceiling",
@@ -100,6 +99,23 @@ def beside(seeds: Sequence[int]) -> pd.DataFrame:
         cells = {f"{side}, {where}": _gain(values) for (where, side), values in found.items()}
         rows[display_name(method)] = {"less": BASE[baselines[-1]], **cells}
     return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def changed(seeds: Sequence[int]) -> list[str]:
+    """The papers' methods for which the seeds tell another answer in their own conditions.
+
+    An answer: ahead of the baseline on the own digits, behind it, or not told.
+    """
+    names = []
+    for method in conditions.BASELINES:
+        found = [both(method, seeds)[where, "own digits"] for where in ("here", "as its paper")]
+        if all(map(len, found)) and len({_answer(values) for values in found}) == 2:
+            names.append(display_name(method))
+    return names
+
+
+def _answer(gains: np.ndarray) -> float:
+    return float(np.sign(gains.mean())) if told(gains) else 0.0
 
 
 BASE = {"solo": "training alone", "fedavg": "FedAvg"}
