@@ -149,9 +149,9 @@ def steps(seeds: Sequence[int]) -> pd.DataFrame:
     found = {}
     for words, (entries, floor) in rows.items():
         less = gains({**entries, "solo": floor["solo"]}, "repshare", "solo", OWN)
-        found[words] = {"RepShare": _level(entries, "repshare", OWN),
-                        "training alone": _level(floor, "solo", OWN),
-                        "difference": _gain(less)}  # fmt: skip
+        found[words] = {"RepShare (%)": _level(entries, "repshare", OWN),
+                        "training alone (%)": _level(floor, "solo", OWN),
+                        "difference (points)": _gain(less)}  # fmt: skip
     return pd.DataFrame.from_dict(found, orient="index")
 
 

@@ -18,6 +18,7 @@ from .conditions import OTHERS, OWN, SCENARIO, answered
 
 REAL = "digits-partial"
 ALL = ("other domains", "own domain")
+NOBODY = pd.DataFrame([{"method": "nobody may enter with these clients"}])
 COLUMNS = dict(zip(ALL, (OTHERS, OWN), strict=True))
 COST = {
     "down and up (kB)": ("up (kB)", "down (kB)"),
@@ -112,12 +113,12 @@ def sides(entries: Mapping[str, arenas.Entry], asked: Mapping[str, str]) -> pd.D
 
 def table(entries: Mapping[str, arenas.Entry]) -> pd.DataFrame:
     """Accuracy of every method, and whether it runs here as its paper runs it."""
-    return answered(ranks.table(entries), list(entries))
+    return answered(ranks.table(entries), list(entries)) if entries else NOBODY
 
 
 def bill(entries: Mapping[str, arenas.Entry]) -> pd.DataFrame:
     """Costs of every method."""
-    return ranks.table(entries, ranks.COSTS)
+    return ranks.table(entries, ranks.COSTS) if entries else NOBODY
 
 
 def entrance(asked: Mapping[str, Mapping[str, str]]) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedtutor.experiments import arenas, recipes
+from fedtutor.experiments import arenas, ranks, recipes
 from fedtutor.experiments.recording import SEEDS
 from fedtutor.notebook import conditions
 
@@ -16,8 +16,6 @@ def test_every_method_of_the_benchmark_says_whether_it_runs_as_in_its_paper():
     for method, words in conditions.AS_PAPER.items():
         assert words.split()[0].strip(":;") in ("yes", "no"), method
     table = arenas.entries_of(recipes.load("benchmark", profile="quick"), ["fedavg"], SEEDS)
-    from fedtutor.experiments import ranks
-
     found = conditions.answered(ranks.table({**table, "mine": table["fedavg"]}), ["fedavg", "mine"])
     assert list(found["as its paper runs it?"]) == ["yes", conditions.YOURS]
 
@@ -40,11 +38,11 @@ def arenas_gain(entries):
 def test_repshare_step_by_step(nothing_trains):
     table = conditions.steps(SEEDS)
     assert table.shape == (6, 3) and conditions.OPEN not in table.to_numpy()
-    assert table.iloc[0]["RepShare"].startswith("10.0")
+    assert table.iloc[0]["RepShare (%)"].startswith("10.0")
     assert len(conditions.suspects(SEEDS)) == 9
     said = conditions.told_steps(SEEDS)
     assert len(said) == 5 and said[0].startswith("**What you see.** It was")
-    level = float(table.iloc[3]["difference"].split()[0])
+    level = float(table.iloc[4]["difference (points)"].split()[0])
     assert ("ahead" in said[2]) == (level > 0)
 
 
@@ -63,3 +61,13 @@ def test_what_the_conditions_change_is_listed_with_its_source():
     lenet = table[(table["method"] == "RepShare") & (table["setting"] == "models")]
     assert lenet["as its paper"].item() == "lenet5"
     assert len(conditions.levels(SEEDS)) == 12
+
+
+def test_an_answer_that_changes_with_the_conditions_is_named(nothing_trains):
+    named = conditions.changed(SEEDS)
+    for method, name in (("repshare", "RepShare"), ("fccl+", "FCCL+")):
+        found = conditions.both(method, SEEDS)
+        signs = [
+            conditions._answer(found[where, "own digits"]) for where in ("here", "as its paper")
+        ]
+        assert (name in named) == (signs[0] != signs[1])

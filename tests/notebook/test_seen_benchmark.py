@@ -54,6 +54,12 @@ def test_costs_are_said_of_whole_runs(three):
     assert seen.points(three, seen.OWN)["solo"] == ([2000] * 3, [0.5, 0.52, 0.51])
 
 
+def test_an_arena_that_nobody_may_enter_says_so():
+    for table in (seen.table({}), seen.bill({})):
+        assert table["method"].tolist() == ["nobody may enter with these clients"]
+    assert seen.beside_the_floor({}, HOME) == {"home": ([], [])}
+
+
 def test_luck_is_what_equal_methods_show():
     assert 0.06 < seen.by_luck(3) < 0.09 and seen.by_luck(5) < seen.by_luck(3)
 
