@@ -145,9 +145,9 @@ def gather(run, arena: str, *, live: Sequence[str] = (), only: Sequence[str] = (
            **changes) -> dict[str, Entry]:  # fmt: skip
     """Everybody who may enter an arena, from `data/results` or trained now.
 
-    Trained now, with all seeds of the notebook, are the methods in `live`, the reader's own, and
-    all where the reader asks to recompute; what is recorded counts only if all settings are those
-    of this notebook. `only`: these methods alone.
+    Trained now are the first seed of the methods in `live`; with all seeds the reader's own, and
+    all methods where the reader asks to recompute. What is recorded counts only if all settings are
+    those of this notebook; what is missing of `live` is trained, too. `only`: these methods alone.
     """
     recipe = in_arena(run.recipe, arena, **changes)
     more = {k: v for k, v in recipe.overrides.items() if run.recipe.overrides.get(k) != v}
@@ -155,10 +155,12 @@ def gather(run, arena: str, *, live: Sequence[str] = (), only: Sequence[str] = (
     for method, reason in refusals(run.recipe, arena, run.scenario, only=only).items():
         if reason:
             continue
-        now = method in live or method in own or run.recipe.recompute
+        whole = method in own or run.recipe.recompute
+        now = whole or method in live
         entry = entries[method] = Entry(method, live=now, chance=1 / run.scenario.num_classes)
         for seed in run.seeds:
-            if now:
+            first = now and seed == run.seeds[0]
+            if whole or first or (now and not kept(recipe, method, seed, results.RESULTS)):
                 _try(run, entry, seed, more)
             else:
                 _look(entry, recipe, seed)
@@ -169,10 +171,14 @@ def gather(run, arena: str, *, live: Sequence[str] = (), only: Sequence[str] = (
 def shelf(run, scenario: str, arena: str, names: Sequence[str], **changes) -> dict[str, Entry]:
     """What is recorded of `names` on another scenario, whose data need not be here."""
     recipe = in_arena(recipes.load(RECIPE, profile="quick", scenario=scenario), arena, **changes)
-    entries = {}
-    for name in names:
-        entry = entries[name] = Entry(name)
-        for seed in run.seeds:
+    return entries_of(recipe, names, run.seeds)
+
+
+def entries_of(recipe: recipes.Recipe, names: Sequence[str], seeds: Sequence[int]) -> dict:
+    """Method -> `Entry` with what is recorded of it at these settings."""
+    entries = {name: Entry(name) for name in names}
+    for entry in entries.values():
+        for seed in seeds:
             _look(entry, recipe, seed)
     stale.warn(r for e in entries.values() for r in e.results)
     return entries

@@ -18,6 +18,9 @@ A paper with several scenarios has one recipe. What differs on one of them stand
     source = "FedCSD Sec. V-A"
 
 and replaces the recipe's value where that scenario is chosen; so do scenario_options and methods.
+
+What a paper names for its own method stands, in the same form, below [conditions.<name>]. Nothing
+of it counts until it is asked for: `named` gives it as overrides.
 """
 
 import json
@@ -98,7 +101,7 @@ def load(
     scenario itself is looked up when it is built.
     """
     choose(profile, PROFILES, kind="profile", where=f"recipe {name}")
-    title, paper, methods, entries, at = _read(name)
+    title, paper, methods, entries, at, _ = _read(name)
     where = f"recipe {name}, profile {profile}"
     used = {key: entry for key, entry in entries.items() if profile in entry}
     own_scenario = used.pop("scenario", {}).get(profile)
@@ -141,6 +144,15 @@ def load(
     )  # fmt: skip
 
 
+def named(recipe: str, conditions: str, profile: str) -> tuple[dict, dict[str, str]]:
+    """(overrides, flat key -> source) of a recipe's [conditions.<name>], for one profile."""
+    *_, known = _read(recipe)
+    entries = known[choose(conditions, known, kind="conditions", where=f"recipe {recipe}")]
+    used = {key: entry for key, entry in entries.items() if profile in entry}
+    return ({key: deepcopy(entry[profile]) for key, entry in used.items()},
+            {key: entry["source"] for key, entry in used.items()})  # fmt: skip
+
+
 def read_toml(path: Path) -> dict:
     """The tables of a file; raises `SettingError` where it cannot be read."""
     try:
@@ -152,20 +164,22 @@ def read_toml(path: Path) -> dict:
         ) from None  # fmt: skip
 
 
-def _read(name: str) -> tuple[str, str, list[str], dict[str, dict], dict[str, dict]]:
+def _read(name: str) -> tuple:
     """Title, paper, methods, and flat key -> {quick, paper, source} of a recipe file.
 
-    The last is scenario -> flat key -> {quick, paper, source}: what differs there.
+    The last two are scenario, and name of conditions -> flat key -> {quick, paper, source}: what
+    differs there.
     """
     names = [path.stem for path in RECIPES.glob("*.toml")]
     return _parts(RECIPES / f"{choose(name, names, kind='recipe', where=shown(RECIPES))}.toml")
 
 
 @once_per_version
-def _parts(path: Path) -> tuple[str, str, list[str], dict[str, dict], dict[str, dict]]:
+def _parts(path: Path) -> tuple:
     table, where = read_toml(path), shown(path)
+    tops = ("title", "paper", "scenario", "at", "conditions", *PARTS)
     for key in table:
-        choose(key, ("title", "paper", "scenario", "at", *PARTS), kind="part", where=where)
+        choose(key, tops, kind="part", where=where)
     for key in ("title", "paper"):
         if not isinstance(table.get(key), str):
             raise SettingError(f"no {key}", where=where, do=f'write {key} = "..." at the top')
@@ -177,14 +191,16 @@ def _parts(path: Path) -> tuple[str, str, list[str], dict[str, dict], dict[str, 
     _check_entry("scenario", _table_of(scenario, "name", where), where)
     methods = list(_table_of(table, "methods", where))
     found = {"scenario": scenario["name"], **_entries(table, methods, where)}
-    at = {}
     for place in _table_of(table, "at", where):
         choose(place, SCENARIOS, kind="scenario", where=f"{where}, [at]")
-        below = _table_of(table["at"], place, where)
-        for key in below:
-            choose(key, PARTS, kind="part", where=f"{where}, [at.{place}]")
-        at[place] = _entries(below, methods, f"{where}, [at.{place}]")
-    return table["title"], table["paper"], methods, found, at
+    differ = {"at": {}, "conditions": {}}
+    for head, places in differ.items():
+        for place in _table_of(table, head, where):
+            below, here = _table_of(table[head], place, where), f"{where}, [{head}.{place}]"
+            for key in below:
+                choose(key, PARTS, kind="part", where=here)
+            places[place] = _entries(below, methods, here)
+    return table["title"], table["paper"], methods, found, *differ.values()
 
 
 def _entries(table: dict, methods: list[str], where: str) -> dict[str, dict]:

@@ -11,7 +11,7 @@ import torch
 from .. import methods
 from ..engine.files import save_json
 from ..errors import SettingError, choose
-from . import jobs, recipes, results, stale
+from . import conditions, jobs, recipes, results, stale
 from .arenas import ARENAS, RECIPE, asked_of, failure_file, in_arena, in_words, kept, refusals
 from .commits import require_committed
 from .environment import made_by
@@ -53,6 +53,9 @@ def missing(scenario: str, *, folder=results.RESULTS, names: Sequence[str] = ())
             asked_for = [m for m in those if not names or m in names]
             found += [(inside, m, seed) for m in asked_for for seed in SEEDS
                       if not _done(inside, m, seed, folder)]  # fmt: skip
+    if scenario == recipes.load(RECIPE, profile="quick").scenario:
+        found += [(inside, m, seed) for inside, m in conditions.rows() for seed in SEEDS
+                  if (not names or m in names) and not _done(inside, m, seed, folder)]  # fmt: skip
     return found
 
 

@@ -17,6 +17,7 @@ from .. import figures
 from ..engine.files import ROOT, load_json, shown, write_atomically
 from ..errors import StorageError
 from ..experiments import results
+from ..experiments.arenas import ARENAS
 from ..papers import spread, verdicts
 from ..papers.printed import PAPERS
 
@@ -27,6 +28,7 @@ MARK, END = "<!-- report --readme: {} -->", "<!-- end -->"
 SHOWN = ("fedavg", "fedcsd", "fccl+", "fccl", "repshare", "fedlgd")
 ARENA, SAW = (results.RESULTS / recipe / "quick" for recipe in ("benchmark", "fccl"))
 DATA = "digits-mini"
+ALONE = {"fedlgd": ARENAS["virtual images"].changes["quick"]}  # a network of its own
 
 
 def findings(book: pd.DataFrame) -> list[str]:
@@ -113,7 +115,7 @@ def crossed() -> dict[str, dict[str, float]]:
     """
     found = {}
     for method in SHOWN:
-        run = _runs(ARENA, method)[0]
+        run = _runs(ARENA, method, **ALONE.get(method, {}))[0]
         rounds, clients = run.settings["rounds"], len(run.history["clients"])
         sums = {}
         for row in run.history["bytes"]:
@@ -136,7 +138,7 @@ def saw() -> np.ndarray:
 def rounds(method: str) -> dict[str, int]:
     """Name of what crosses -> in how many rounds it does."""
     seen = {}
-    for row in _runs(ARENA, method)[0].history["bytes"]:
+    for row in _runs(ARENA, method, **ALONE.get(method, {}))[0].history["bytes"]:
         name = row["name"].removeprefix("mean ").removeprefix("global ")
         seen.setdefault(name, set()).add(row["round"])
     return {name: len(numbers) for name, numbers in seen.items()}
@@ -197,7 +199,7 @@ def _bars(axes) -> None:
         axes.plot([1, sums[method]], [place, place], color="0.88", lw=1, zorder=0)
         axes.plot(sums[method], place, "o", color=look.color, ms=9)
         largest = sorted(parts[method], key=parts[method].get)[-2:][::-1]
-        run, seen = _runs(ARENA, method)[0], rounds(method)
+        run, seen = _runs(ARENA, method, **ALONE.get(method, {}))[0], rounds(method)
         every = run.settings["rounds"]
         names = ", ".join(n if seen[n] == every else f"{n} (in {seen[n]} of {every} rounds)"
                           for n in largest if parts[method][n] > 0.02 * sums[method])  # fmt: skip

@@ -143,6 +143,16 @@ def test_recorded_rows_count_only_with_the_settings_of_the_notebook(run):
     assert ranks.table(found, ranks.COSTS).iloc[0][ranks.MEMORY] == "-"
 
 
+def test_of_what_is_live_the_first_seed_is_trained_and_the_others_read(run):
+    recipe = in_arena(run.recipe, "one network")
+    kept = train(recipe, "fedavg", seed=1, scenario=run.scenario, threads=1,
+                 folder=results.RESULTS)  # fmt: skip
+    found = gather(run, "one network", live=["fedavg"], only=["fedavg"])["fedavg"]
+    assert found.whole and found.live and [r.seed for r in found.results] == [0, 1]
+    assert found.results[1].totals == kept.totals  # read, with its seconds
+    assert len(run.results) == 1
+
+
 def test_chance_is_said():
     entry = Entry("fedavg", [result(0.1)], chance=0.4)
     assert entry.note == "1 of 1 seeds at chance" and entry.whole
@@ -298,7 +308,8 @@ def test_what_is_missing_is_asked_of_the_folder(tmp_path):
     left = recording.missing("digits-mini", folder=tmp_path, names=names)
     found = {(m, tuple(r.settings.models), r.settings.lr) for r, m, _ in left}
     assert ("fedlgd", ("small_convnet",), 0.02) in found
-    assert sum(m == "fedlgd" for _, m, _ in left) == 3
+    alike = [r.settings.lr for r, m, _ in left if m == "fedlgd"]  # the arena's, and its paper's
+    assert sorted(alike) == [0.01] * 3 + [0.02] * 3
     assert {seed for _, _, seed in left} == {0, 1, 2}
     assert not [m for _, m, _ in left if m not in names]
 

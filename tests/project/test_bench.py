@@ -168,8 +168,6 @@ def test_the_pages_say_what_was_measured(path):
     assert text == with_part(text, part, begin=page.BEGIN), "run python tests/bench_page.py"
 
 
-LATE = {"07": 210}  # to come down to BUDGET as they are rewritten
-SLOW = {"07": 50}  # and these to FIRST
 BUDGET, FIRST = 120, 15  # processor seconds of a notebook, and until its first figure
 
 
@@ -178,12 +176,10 @@ def test_a_notebook_keeps_within_its_budget():
     spent = load_json(page.NOTEBOOKS)
     for path in numbered(ROOT / "notebooks", []):
         name, found = path.stem, spent[path.stem]
-        number = name.partition("_")[0]
         code = commands.code_of(nbformat.read(path, as_version=4))
         assert found["code"] == code, f"{name} changed: python -m fedtutor refresh"
-        limit = LATE.get(number, BUDGET)
-        assert 0 < found["cpu"] <= limit, name
-        assert (found["first_figure"] or 0) <= SLOW.get(number, FIRST), name
+        assert 0 < found["cpu"] <= BUDGET, name
+        assert (found["first_figure"] or 0) <= FIRST, name
 
 
 def test_layouts_are_those_that_were_faster():

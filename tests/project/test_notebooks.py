@@ -37,7 +37,7 @@ SECOND_EDITION = {
     "02_fccl_plus", "02b_fccl_plus_ablations", "03_fedcsd_logit_shift", "03b_fedcsd_tables",
     "04_representation_sharing", "04b_repshare_tables", "05_fedlgd_distillation",
     "05a_fedlgd_whole", "05b_fedlgd_ablations", "06_privacy_membership", "06a_privacy_inversion",
-    "08_reproduction_report", "09_real_federation",
+    "07_benchmark", "08_reproduction_report", "09_real_federation",
 }  # fmt: skip
 NOTEBOOKS = [path for folder in FOLDERS for path in sorted(folder.glob("[0-9][0-9]*.ipynb"))]
 SOLUTIONS = sorted((ROOT / "notebooks" / "solutions").glob("[0-9][0-9]*.ipynb"))

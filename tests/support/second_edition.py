@@ -29,7 +29,7 @@ SECTIONS = ("In one minute", "You will be able to", "What you need", "A whole ro
 OF_A_LESSON = ("A whole round from scratch", "Recap", "Critical reading")
 FIRST_SCREEN = ("The problem", "The idea", "A round", "The paper's promise")  # and, printed:
 FOUND = "What we found"
-REPORT = "08_"  # reads the claims of all others
+NO_CLAIMS = ("07_", "08_")  # the benchmark; the report, which reads the claims of all others
 MOST_WORDS, MOST_CELLS, MOST_LINES, MOST_COLUMNS = 300, 40, 25, 88
 MOST_ROWS, MOST_FIELDS = 8, 5
 START = re.compile(r"(?<![.\w])start\(")
@@ -86,13 +86,13 @@ def first_screen(notebook, stem: str) -> Iterator[str]:
 def claims(notebook, stem: str) -> Iterator[str]:
     """One box and one set of cards, in this order; no second list of verdicts.
 
-    The report measures no claim and has the box alone.
+    The benchmark and the report measure no claim and have the box alone.
     """
     calls = [name for cell in code_cells(notebook) for name in _calls(cell)]
     order = [name for name in calls if name in ("verdict_box", "cards")]
-    if stem.startswith(REPORT):
+    if stem.startswith(NO_CLAIMS):
         if order != ["verdict_box"] or "measure" in calls:
-            yield f"{order} in the report, which shows one verdict_box() and judges nothing"
+            yield f"{order} in a notebook that shows one verdict_box() and judges nothing"
     elif order != ["verdict_box", "cards"]:
         yield f"{order} instead of one verdict_box() and one claims.cards() behind it"
     if "verdicts" in calls:

@@ -1,0 +1,73 @@
+"""The rows in the papers' own conditions: read, compared, said; every method has its answer."""
+
+import numpy as np
+import pytest
+
+from fedtutor.experiments import arenas, ranks, recipes
+from fedtutor.experiments.recording import SEEDS
+from fedtutor.notebook import conditions
+
+pytestmark = pytest.mark.filterwarnings("ignore:recorded by other code")
+
+
+def test_every_method_of_the_benchmark_says_whether_it_runs_as_in_its_paper():
+    known = recipes.load("benchmark", profile="quick").methods
+    assert set(conditions.AS_PAPER) == set(known)
+    for method, words in conditions.AS_PAPER.items():
+        assert words.split()[0].strip(":;") in ("yes", "no"), method
+    table = arenas.entries_of(recipes.load("benchmark", profile="quick"), ["fedavg"], SEEDS)
+    found = conditions.answered(ranks.table({**table, "mine": table["fedavg"]}), ["fedavg", "mine"])
+    assert list(found["as its paper runs it?"]) == ["yes", conditions.YOURS]
+
+
+def test_a_row_per_paper_less_its_baseline(nothing_trains):
+    table = conditions.beside(SEEDS)
+    assert table.shape == (5, 5) and conditions.OPEN not in table.to_numpy()
+    assert list(table["less"]) == [*["training alone"] * 2, "FedAvg", "training alone", "FedAvg"]
+    found = conditions.both("repshare", SEEDS)
+    here = conditions.in_the_benchmark("repshare", SEEDS)
+    values = arenas_gain(here)
+    assert np.allclose(found["here", "own digits"], values)
+
+
+def arenas_gain(entries):
+    own = {name: [r.headline["intra"] for r in e.results] for name, e in entries.items()}
+    return 100 * np.subtract(own["repshare"], own["solo"])
+
+
+def test_repshare_step_by_step(nothing_trains):
+    table = conditions.steps(SEEDS)
+    assert table.shape == (6, 3) and conditions.OPEN not in table.to_numpy()
+    assert table.iloc[0]["RepShare (%)"].startswith("10.0")
+    assert len(conditions.suspects(SEEDS)) == 9
+    said = conditions.told_steps(SEEDS)
+    assert len(said) == 5 and said[0].startswith("**What you see.** It was")
+    level = float(table.iloc[4]["difference (points)"].split()[0])
+    assert ("ahead" in said[2]) == (level > 0)
+
+
+def test_open_rows_are_said():
+    assert conditions.OPEN in conditions.steps([17]).to_numpy()
+    assert "open" in conditions.told_steps([17])[0]
+    assert len(conditions.both("fccl", [17])["here", "own digits"]) == 0
+
+
+def test_what_the_conditions_change_is_listed_with_its_source():
+    table = conditions.all_sources()
+    assert set(table["method"]) == {"FCCL", "FCCL+", "FedCSD", "RepShare", "FedLGD"}
+    assert (
+        not (table["here"] == table["as its paper"]).any() and table["source"].str.len().min() > 7
+    )
+    lenet = table[(table["method"] == "RepShare") & (table["setting"] == "models")]
+    assert lenet["as its paper"].item() == "lenet5"
+    assert len(conditions.levels(SEEDS)) == 12
+
+
+def test_an_answer_that_changes_with_the_conditions_is_named(nothing_trains):
+    named = conditions.changed(SEEDS)
+    for method, name in (("repshare", "RepShare"), ("fccl+", "FCCL+")):
+        found = conditions.both(method, SEEDS)
+        signs = [
+            conditions._answer(found[where, "own digits"]) for where in ("here", "as its paper")
+        ]
+        assert (name in named) == (signs[0] != signs[1])

@@ -1,0 +1,111 @@
+"""What notebook 07 reads off its tables."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fedtutor.experiments.arenas import Entry
+from fedtutor.experiments.recording import SEEDS
+from fedtutor.notebook import seen_benchmark as seen
+from fedtutor.notebook.start import start
+
+pytestmark = pytest.mark.filterwarnings("ignore:recorded by other code")
+HOME = {"home": seen.OWN}
+
+
+def entry(name, *accuracies, sent=1000):
+    results = [SimpleNamespace(
+        headline={"intra": a, "inter": a / 2, "worst": a}, settings={"rounds": 1}, seed=seed,
+        totals={"bytes": {"up": sent, "down": sent}, "seconds": 1.0,
+                "work": {"forward": 10, "backward": 10, "cpu_seconds": 2.0},
+                "start": {"forward": 0, "backward": 0, "cpu_seconds": 0.0}},
+    ) for seed, a in enumerate(accuracies)]  # fmt: skip
+    return Entry(name, results)
+
+
+@pytest.fixture
+def three():
+    rows = {"solo": (0.5, 0.52, 0.51), "fedavg": (0.7, 0.72, 0.7), "mine": (0.51, 0.5, 0.52)}
+    return {name: entry(name, *values) for name, values in rows.items()}
+
+
+def test_intervals_are_those_of_the_rule(three):
+    shown = seen.intervals(three, HOME)
+    assert shown["home"]["fedavg"] == (1, 1, [1, 1, 1])
+    assert shown["home"]["mine"][:2] == (2, 3)
+    assert seen.fixed(shown) == (1, 3)
+    assert seen.in_ranks(shown, "mine") == "home: 2 to 3 of 3"
+    assert "missing" in seen.in_ranks(shown, "nobody")
+
+
+def test_above_and_below_the_floor(three):
+    assert seen.beside_the_floor(three, HOME) == {"home": (["fedavg"], [])}
+    table = seen.sides(three, HOME)
+    assert table.iloc[0].tolist() == ["home", "FedAvg", "nobody"]
+    del three["solo"]
+    assert seen.beside_the_floor(three, HOME) == {"home": ([], [])}
+
+
+def test_costs_are_said_of_whole_runs(three):
+    three["open"] = Entry("open", open=[0])
+    words = seen.costs(three, ["fedavg", "open"])
+    assert words == "FedAvg 0.00 MB, 30 passes a round, 2.0 s of a processor"
+    assert seen.points(three, seen.OWN)["solo"] == ([2000] * 3, [0.5, 0.52, 0.51])
+
+
+def test_an_arena_that_nobody_may_enter_says_so():
+    for table in (seen.table({}), seen.bill({})):
+        assert table["method"].tolist() == ["nobody may enter with these clients"]
+    assert seen.beside_the_floor({}, HOME) == {"home": ([], [])}
+
+
+def test_luck_is_what_equal_methods_show():
+    assert 0.06 < seen.by_luck(3) < 0.09 and seen.by_luck(5) < seen.by_luck(3)
+
+
+def test_pairs_and_rates(three):
+    table = seen.pairs({"one": three}, HOME, 0.5)
+    assert table.iloc[0].tolist() == ["one", "home", 3, 2, "2"]
+    shown = seen.at_rates(
+        {0.1: {"solo": [0.5], "fedavg": [0.7]}, 0.05: {"solo": [0.8], "fedavg": [0.2]}}
+    )
+    assert shown.iloc[0].tolist() == ["FedAvg 70.0", "local only (solo) 80.0"]
+
+
+def test_with_one_test_set_there_is_one_question():
+    assert list(seen.questions(SimpleNamespace(tests={"a": 1}))) == ["own domain"]
+    assert len(seen.questions(SimpleNamespace(tests={"a": 1, "b": 2}))) == 2
+
+
+def test_what_is_recorded_is_whole(nothing_trains):
+    known = seen.recorded()
+    assert len(known) == 28 and all(e.whole for e in known.values())
+    assert list(known)[:2] == ["solo", "central"]
+    assert len(seen.recorded("four networks")) == 13
+    assert seen.table(known)["as its paper runs it?"].notna().all()
+    assert len(seen.bill(known)) == 28
+    real = seen.real_digits({"one network": list(known)})
+    assert (seen.again(real, seen.COLUMNS)["same order"] > 100).all()
+    found = seen.weightings()
+    assert len(found) == 6 and all(len(row) == len(SEEDS) for row in found.values())
+    assert seen.weighted(found).shape == (3, 2)
+    assert np.mean(found["fedavg", "clients alike"]) > np.mean(found["fedavg", "by images"])
+    assert not seen.twins({"solo": known["solo"], "fedavg": known["fedavg"]})
+
+
+def test_an_arena_is_read_where_nothing_was_changed(nothing_trains):
+    recipe = SimpleNamespace(overrides={}, recompute=False)
+    run = SimpleNamespace(recipe=recipe, scenario=SimpleNamespace(name=seen.SCENARIO))
+    assert len(seen.arena(run, "virtual images")) == 9
+    table = seen.entrance({"here": {"fedavg": "it averages"}, "there": {"fedavg": ""}})
+    assert table.loc["FedAvg"].tolist() == ["it averages", "yes"]
+
+
+def test_fednova_and_fedavg_are_compared_round_by_round():
+    small = {"rounds": 2, "local_epochs": 1, "eval_every": 2, "scenario.private_size": 40}
+    run = start({"profile": "quick", "scenario": None, "seeds": [0], "methods": ["fedavg"],
+                 "device": "cpu", "overrides": small}, recipe="benchmark")  # fmt: skip
+    apart, first = seen.one_formula(run)
+    assert len(apart) == run.recipe.settings.rounds and apart[0] < 1e-5
+    assert first[0].keys() == first[1].keys()
