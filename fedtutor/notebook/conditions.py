@@ -173,8 +173,8 @@ def told_steps(seeds: Sequence[int]) -> list[str]:
     return [
         sentence(
             points(means["repshare"], sums["repshare"]),
-            above="**What you see.** It was the sums. In RepShare's own conditions, means in "
-            "their place gain {mean} points.",
+            above="**What you see.** In RepShare's own conditions it was the sums: means in their "
+            "place gain {mean} points.",
             below="**What you see.** It was not the sums. In RepShare's own conditions, means in "
             "their place lose {mean} points.",
             unclear="**What you see.** It was not the sums. In RepShare's own conditions, means "

@@ -263,7 +263,7 @@ def test_no_helper_is_defined_in_two_notebooks():
 def test_the_formatter_knows_the_notebooks_of_the_first_edition():
     rules = tomllib.loads((ROOT / "notebooks" / "ruff.toml").read_text(encoding="utf-8"))
     first = {path.name for path in NOTEBOOKS if path.stem not in SECOND_EDITION}
-    assert set(rules["format"].get("exclude", [])) == first
+    assert set(rules.get("format", {}).get("exclude", [])) == first
     assert rules["line-length"] == second.MOST_COLUMNS
 
 
