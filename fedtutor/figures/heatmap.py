@@ -26,12 +26,14 @@ def matrix(
     unit: str,
     limit: float | None = None,
     decimals: int | None = None,
+    spreads=None,
     signed: bool = True,
 ) -> Figure:
     """Heat map of signed values (correlations, gains) with 0 in the middle of the colors.
 
     values: [rows, columns] or a dict from panel title to such arrays of one shape. The colors go
-    from -limit to limit (default: the largest magnitude). `decimals`: write the numbers, too.
+    from -limit to limit (default: the largest magnitude). `decimals`: write the numbers, too;
+    with `spreads` (as values; standard deviations over seeds, NaN for one seed) as `mean ± spread`.
     Counts and shares are not `signed`: their colors begin with 0.
     """
     panels = mapping(values if isinstance(values, Mapping) else {"": values}, where="matrix")
@@ -46,6 +48,13 @@ def matrix(
     if decimals is not None:
         write = np.vectorize(lambda v: f"{v:z.{decimals}f}".replace("-", "\N{MINUS SIGN}"))
         texts = {name: write(v) for name, v in data.items()}
+        if spreads is not None:
+            beside = spreads if isinstance(spreads, Mapping) else {"": spreads}
+            for name, v in data.items():
+                one = np.asarray(beside[name], dtype=float)
+                same(one.shape, v.shape, "shapes of spreads and values", where="matrix")
+                words = np.where(np.isfinite(one), np.char.add(" ± ", write(one)), "")
+                texts[name] = np.char.add(texts[name], words)
     colors = ("RdBu_r", -limit, limit) if signed else ("Blues", 0, limit)
     return heat(Heat(data, rows, columns, title, xlabel, ylabel, unit, colors, texts))
 

@@ -1,5 +1,6 @@
 """The report on one screen: the state of every printed number, and what notebook 08 folds."""
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping
@@ -148,7 +149,8 @@ def by_kind(book: pd.DataFrame) -> pd.DataFrame:
 def headlines(book: pd.DataFrame) -> pd.DataFrame:
     """Of each paper the first claim of a ranking: what it says, and what was found.
 
-    Columns: claim, verdict, measured (the card's sentence where there is one).
+    Columns: claim, verdict, measured on (the scenario), measured (the card's sentence where there
+    is one).
     """
     firsts = {paper: next(c["id"] for c in claims_of(paper) if c["kind"] == "ranking")
               for paper in PAPERS}  # fmt: skip
@@ -159,6 +161,7 @@ def headlines(book: pd.DataFrame) -> pd.DataFrame:
         said = next((r.get("sentence") for r in records if r["id"] == id), "")
         lines[paper] = {"its claim of being best": line["claim"],
                         "verdict": kind(line["verdict"]),
+                        "measured on": line["setting"].partition(" · ")[0],
                         "measured": said or line["measured"]}  # fmt: skip
     return pd.DataFrame.from_dict(lines, orient="index")
 
@@ -173,22 +176,30 @@ def met(made: Report) -> pd.DataFrame:
     return made.cells.loc[made.cells["setting"] == PAPER, columns].reset_index(drop=True)
 
 
-def gaps(made: Report, paper: str, group: str) -> pd.DataFrame:
-    """Measured minus printed, in points, mean over seeds: row and reading by column.
+def gaps(made: Report, paper: str, group: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Measured minus printed, in points: mean and standard deviation over seeds, row by column.
 
     group: what the names of the columns begin with, "MNIST" of "MNIST N=2". A run whose name ends
-    in "author's code" has rows of its own; a run of single columns is left out.
+    in "author's code" has rows of its own, and the others of that name say "as printed". A run of
+    single columns is left out.
     """
     cells = made.cells[(made.cells["setting"] == PAPER) & (made.cells["paper"] == paper)]
     cells = cells[cells["column"].str.startswith(group)]
     width = cells.groupby("run")["column"].transform("nunique")
     cells = cells[width == cells["column"].nunique()]
-    code = [", author's code" * name.endswith("author's code") for name in cells["run"]]
+    code = cells["run"].str.endswith("author's code")
+    twice = cells["row"].isin(cells.loc[code, "row"])
+    reading = [", author's code" if own else ", as printed" if two else ""
+               for own, two in zip(code, twice, strict=True)]  # fmt: skip
     less = [statistics.fmean(values) - likely
             for values, likely in zip(cells["values"], cells["likely"], strict=True)]  # fmt: skip
-    grid = cells.assign(row=cells["row"] + code, less=less)
-    shown = grid.pivot(index="row", columns="column", values="less")
-    return shown.loc[grid["row"].unique(), grid["column"].unique()]
+    spread = [statistics.stdev(values) if len(values) > 1 else math.nan
+              for values in cells["values"]]  # fmt: skip
+    grid = cells.assign(row=cells["row"] + reading, less=less, spread=spread)
+    order = grid["row"].unique(), grid["column"].unique()
+    mean, sd = (grid.pivot(index="row", columns="column", values=name).loc[order]
+                for name in ("less", "spread"))  # fmt: skip
+    return mean, sd
 
 
 # --- what is open
@@ -207,9 +218,10 @@ def planned(made: Report) -> pd.DataFrame:
     return told.rename(columns=names).rename_axis(None)
 
 
-def without_a_run(found: pd.DataFrame) -> int:
-    """How many of the printed numbers no list of runs names."""
-    return int((found["run"] == NO_RUN).sum())
+def without_a_run(found: pd.DataFrame) -> dict[str, int]:
+    """How many of the printed numbers no list of runs names: state -> count."""
+    counts = Counter(found.loc[found["run"] == NO_RUN, "state"])
+    return {state: counts[state] for state in STATES if counts[state]}
 
 
 # --- folds
@@ -232,7 +244,10 @@ def folded_tables(made: Report, book: pd.DataFrame) -> str:
         inner = [_table(made, coverage.loc[paper, key], states.get((paper, key), Counter()), paper,
                         key) for key in keys]  # fmt: skip
         about = sum((states.get((paper, key), Counter()) for key in keys), Counter())
-        parts.append(f"<details><summary>{paper}: {len(keys)} tables; {_told(about)}</summary>"
+        shown = sum((paper, key) in states for key in keys)
+        rest = f" and {len(keys) - shown} without accuracies" if shown < len(keys) else ""
+        tables_of = f"{shown} table{'s' * (shown != 1)}{rest}"
+        parts.append(f"<details><summary>{paper}: {tables_of}; {_told(about)}</summary>"
                      f"{''.join(inner)}</details>")  # fmt: skip
     return "\n".join(parts)
 
@@ -260,6 +275,7 @@ def folded_claims(book: pd.DataFrame) -> str:
     parts = []
     for name, lines in book.groupby("paper", sort=False):
         shown = lines[["claim", "where", "says", "measured", "verdict", "setting", "notebook"]]
-        about = f"{name}: {len(lines)} claims, {ledger.in_words(lines)}"
+        whose = "ours, counted nowhere above" if name == ledger.OURS else name
+        about = f"{whose}: {len(lines)} claims, {ledger.in_words(lines)}"
         parts.append(f"<details><summary>{escape(about)}</summary>{whole(shown)}</details>")
     return "\n".join(parts)

@@ -71,6 +71,10 @@ EXAMPLES = {
         MATRIX[0] - 0.5, title="Gains and losses", xlabel="mu", ylabel="tau", unit="gain (points)",
         decimals=1,
     ),
+    "matrix, with spreads": lambda: figures.matrix(
+        MATRIX[0] - 0.5, title="Gains and losses", xlabel="mu", ylabel="tau", unit="gain (points)",
+        decimals=1, spreads=np.where(MATRIX[0] > 0.3, 0.1, np.nan),
+    ),
     "roc": lambda: figures.roc(
         {name: {"likelihood ratio": RATES**0.3 * np.ones((3, 1)), "one threshold": [RATES]}
          for name in ("FedAvg", "FedLGD")}, RATES, title="Two panels, two attacks",

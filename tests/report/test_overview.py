@@ -1,6 +1,7 @@
 """The report on one screen: each printed number has one state, the same on every machine."""
 
 import re
+import statistics
 
 import nbformat
 import pytest
@@ -84,7 +85,20 @@ def test_places_name_every_table_once_with_its_notebook(found):
 def test_the_queue_is_what_is_open(made):
     left = overview.planned(made)
     assert (left.to_numpy() > 0).all() and set(left.index) <= set(printed.PAPERS)
-    assert 0 < overview.without_a_run(overview.numbers(made)) < len(made.best)
+    found = overview.numbers(made)
+    bare = overview.without_a_run(found)
+    assert 0 < sum(bare.values()) < len(found) and set(bare) == {overview.ABSENT, overview.WAITING}
+
+
+def test_gaps_are_means_and_deviations_of_what_was_met(made):
+    mean, sd = overview.gaps(made, "RepShare", "MNIST")
+    assert {"RepShare, as printed", "RepShare, author's code", "FD"} <= set(mean.index)
+    lines = made.cells[made.cells["run"] == "RepShare 1, MNIST, as the author's code"]
+    (line,) = lines[(lines["row"] == "RepShare") & (lines["column"] == "MNIST N=10")].itertuples()
+    less = [value - line.likely for value in line.values]
+    place = "RepShare, author's code", "MNIST N=10"
+    assert mean.loc[place] == pytest.approx(statistics.fmean(less))
+    assert sd.loc[place] == pytest.approx(statistics.stdev(less))
 
 
 def test_folds_have_every_table_and_every_claim(made):
@@ -99,6 +113,10 @@ def test_folds_have_every_table_and_every_claim(made):
     assert not [th for th in page.select("thead th, tbody th") if not th.get("scope")]
     said = page.find("summary", string=lambda text: text.startswith("RepShare, 1 ")).get_text()
     assert "15 paper's setting" in said and "notebook 04" in said
+    papers_said = [one.get_text() for one in page.select("details:has(details) > summary")]
+    assert "RepShare: 1 table and 1 without accuracies" in "\n".join(papers_said)
+    shown = sum(int(re.search(r": (\d+) table", text)[1]) for text in papers_said)
+    assert shown == len(overview.numbers(made)[["paper", "table"]].drop_duplicates())
     ledger = BeautifulSoup(overview.folded_claims(book), "html.parser")
     assert len(ledger.select("tbody tr")) == len(book)
     assert {row.th.get_text() for row in ledger.select("tbody tr")} == set(book.index)
