@@ -111,10 +111,13 @@ def _extract(archive: Path, target: Path) -> None:
     with zipfile.ZipFile(archive) if zipped else tarfile.open(archive) as file:
         names = map(PurePosixPath, file.namelist() if zipped else file.getnames())
         outside = [str(name) for name in names if name.is_absolute() or ".." in name.parts]
+        filtered = not zipped and hasattr(tarfile, "data_filter")  # from Python 3.11.4 on
+        if not zipped and not filtered:
+            outside += [m.name for m in file.getmembers() if not (m.isfile() or m.isdir())]
         try:
             if not outside:
-                file.extractall(target, **({} if zipped else {"filter": "data"}))
-        except tarfile.FilterError as error:  # a link that leads out, or a device
+                file.extractall(target, **({"filter": "data"} if filtered else {}))
+        except getattr(tarfile, "FilterError", ()) as error:  # a link that leads out, or a device
             outside = [error.tarinfo.name]
     if outside:
         raise DataError(

@@ -4,6 +4,7 @@ import pandas as pd
 
 from ..experiments.exchange import ROUNDS, exchange
 from ..figures import display_name, human_bytes, who_sends_what
+from .algorithm import boxes
 
 WORDS = {
     "up": "each client sends to the server: {}",
@@ -22,6 +23,8 @@ def diagram(run, method: str, recipe, scenario) -> None:
     """
     seed = run.seeds[0]
     rows = exchange(recipe, method, scenario=scenario, seed=seed, device=run.device)
+    called = boxes().get(method, {}).get("called", {})
+    rows = [{**row, "name": called.get(row["name"], row["name"])} for row in rows]
     figure = who_sends_what(rows, title=title(method, rows), clients=len(scenario.clients),
                             notes=notes(rows))  # fmt: skip
     run.show(figure, description(method, rows), table=table(rows), seed=seed)
