@@ -179,7 +179,7 @@ def _brief(made: Report, paper: str, table: str, part: str, of: str, ours: dict)
             row += ["" if printed is None else f"{printed:.1f}", spread(values, 1) or "-"]
     own = of or (paper if paper in names else "")
     if len(groups) == 1 and own and len(names) > 1:
-        columns += [f"{own} ahead, printed", "measured, points"]
+        columns += [f"{own} ahead, printed", f"{own} ahead, measured"]
         ahead = {row[0]: _ahead(told[own, groups[0]], told[row[0], groups[0]]) for row in rows}
         for row in rows:
             printed, values = ahead[row[0]]

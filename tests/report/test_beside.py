@@ -103,7 +103,7 @@ def test_a_summary_has_means_and_leads():
     ahead = brief["FCCL ahead, printed"].drop("FCCL").astype(float)
     assert ahead["FML"] == ahead.min() == pytest.approx(printed["FCCL"] - printed["FML"], abs=0.051)
     measured = {row: text.split(" ±")[0] for row, text in brief["measured"].items()}
-    leads = {row: text.split(" ±")[0] for row, text in brief["measured, points"].items()}
+    leads = {row: text.split(" ±")[0] for row, text in brief["FCCL ahead, measured"].items()}
     for row in ahead.index:
         gap = float(measured["FCCL"]) - float(measured[row])
         assert float(leads[row]) == pytest.approx(gap, abs=0.11)
