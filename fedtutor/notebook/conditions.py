@@ -2,29 +2,33 @@
 
 `AS_PAPER` answers one question for every method of the benchmark: does it run there as its paper
 runs it? `beside(seeds)` sets each of the five papers' methods in its own conditions beside its row
-in the benchmark. `steps` and `suspects` look for what keeps RepShare at chance. All of it is
-recorded, with the seeds that are asked for.
+in the benchmark; RepShare has two rows there, because its author's code differs from what is
+printed. `steps` and `suspects` look for what keeps RepShare at chance. `weightings` asks
+whether SCAFFOLD's lead is its corrections, or whose clients count how. All of it is recorded.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 
 from ..experiments import arenas, conditions, ranks, recipes
+from ..experiments.recording import SEEDS
 from ..figures import display_name
 from ..papers import spread
 from .frame import sentence
 from .rows import signed, told
 
-SCENARIO = "digits-mini"
+SCENARIO, REAL = "digits-mini", "digits-partial"
 OWN, OTHERS = "own domain (%)", "other domains (%)"
 SIDES = {"own digits": OWN, "others' digits": OTHERS}
+HERE, THERE = "our setting", "its conditions"
+PRINTED, CODE = "RepShare, as printed", "RepShare, author's code"
 OPEN = "open"
 AS_PAPER = {
-    "solo": "no paper: the floor",
-    "central": "no paper: the ceiling",
+    "solo": "no paper: each client alone",
+    "central": "no paper: all images in one place",
     "fedavg": "yes",
     "fedprox": "yes; weight as in FCCL+",
     "fednova": "yes; equal steps here, so it is FedAvg",
@@ -54,6 +58,7 @@ AS_PAPER = {
     "fedlgd": "no: SGD with momentum, five local epochs",
 }
 YOURS = "yours"
+MEANS, NO_PULL = "means in place of sums", "no pull"
 
 
 def answered(table: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
@@ -77,45 +82,59 @@ def gains(entries: dict[str, arenas.Entry], method: str, baseline: str, column: 
     return 100 * np.subtract(found[method], found[baseline])
 
 
-def both(method: str, seeds: Sequence[int]) -> dict[tuple[str, str], np.ndarray]:
-    """(where, side) -> gain over the baseline in points, one per seed.
+def rows(seeds: Sequence[int]) -> dict[str, tuple[str, dict, dict]]:
+    """Label -> (method, what is recorded in our setting, in its own conditions)."""
+    found = {}
+    for method in conditions.BASELINES:
+        here, there = in_the_benchmark(method, seeds), conditions.shelf(method, seeds)
+        if method != "repshare":
+            found[display_name(method)] = (method, here, there)
+            continue
+        changes, names = conditions.STEPS["as printed"]
+        printed = conditions.shelf(method, seeds, *names, **changes)
+        code = {method: conditions.suspect(conditions.PLAIN, seeds)}
+        found[PRINTED] = (method, here, there | printed)
+        found[CODE] = (method, here | code, there)
+    return found
 
-    where: "here" in the benchmark, "as its paper" in its own conditions; side: a key of `SIDES`.
+
+def gained(seeds: Sequence[int]) -> dict[str, dict[tuple[str, str], np.ndarray]]:
+    """Label -> (where, side) -> gain over the baseline in points, one per seed.
+
+    where: `HERE`, in the benchmark, or `THERE`, in the method's own conditions; side: a key of
+    `SIDES`.
     """
-    baseline = conditions.BASELINES[method][-1]
-    there = {
-        "here": in_the_benchmark(method, seeds),
-        "as its paper": conditions.shelf(method, seeds),
-    }
-    return {(where, side): gains(entries, method, baseline, column)
-            for side, column in SIDES.items() for where, entries in there.items()}  # fmt: skip
+    return {label: {(where, side): gains(entries, method, conditions.BASELINES[method][-1], column)
+                    for side, column in SIDES.items()
+                    for where, entries in ((HERE, here), (THERE, there))}
+            for label, (method, here, there) in rows(seeds).items()}  # fmt: skip
 
 
 def beside(seeds: Sequence[int]) -> pd.DataFrame:
-    """A row per paper: its method less its baseline, in the benchmark and in its own conditions."""
-    rows = {}
-    for method, baselines in conditions.BASELINES.items():
-        found = both(method, seeds)
+    """A row per paper, two for RepShare: method minus baseline, here and in its conditions."""
+    baselines = {label: conditions.BASELINES[row[0]][-1] for label, row in rows(seeds).items()}
+    table = {}
+    for label, found in gained(seeds).items():
         cells = {f"{side}, {where}": _gain(values) for (where, side), values in found.items()}
-        rows[display_name(method)] = {"less": BASE[baselines[-1]], **cells}
-    return pd.DataFrame.from_dict(rows, orient="index")
+        table[label] = {"minus": BASE[baselines[label]], **cells}
+    return pd.DataFrame.from_dict(table, orient="index")
 
 
-def changed(seeds: Sequence[int]) -> list[str]:
-    """The papers' methods for which the seeds tell another answer in their own conditions.
+def changed(seeds: Sequence[int]) -> dict[str, tuple[str, str]]:
+    """Label -> its answers here and in its own conditions, where the seeds tell two different ones.
 
-    An answer: ahead of the baseline on the own digits, behind it, or not told.
+    An answer, on the own digits: ahead of the baseline, behind it, or undecided.
     """
-    names = []
-    for method in conditions.BASELINES:
-        found = [both(method, seeds)[where, "own digits"] for where in ("here", "as its paper")]
-        if all(map(len, found)) and len({_answer(values) for values in found}) == 2:
-            names.append(display_name(method))
-    return names
+    named = {}
+    for label, found in gained(seeds).items():
+        pair = [found[where, "own digits"] for where in (HERE, THERE)]
+        if all(map(len, pair)) and len(answers := {_answer(values): 0 for values in pair}) == 2:
+            named[label] = tuple(answers)
+    return named
 
 
-def _answer(gains: np.ndarray) -> float:
-    return float(np.sign(gains.mean())) if told(gains) else 0.0
+def _answer(gains: np.ndarray) -> str:
+    return ("ahead" if gains.mean() > 0 else "behind") if told(gains) else "undecided"
 
 
 BASE = {"solo": "training alone", "fedavg": "FedAvg"}
@@ -136,16 +155,14 @@ def levels(seeds: Sequence[int]) -> pd.DataFrame:
 def steps(seeds: Sequence[int]) -> pd.DataFrame:
     """RepShare from the benchmark's row to its author's code; own digits in percent."""
     here = in_the_benchmark("repshare", seeds)
-    code = conditions.suspect(conditions.PLAIN, seeds)
-    rows = {
-        "our setting: as printed": (here, here),
-        f"our setting: {conditions.PLAIN}": ({"repshare": code}, here),
-    }
+    rows = {f"{HERE}: as printed": (here, here)}
+    for words in (MEANS, conditions.PLAIN, NO_PULL):
+        rows[f"{HERE}: {words}"] = ({"repshare": conditions.suspect(words, seeds)}, here)
     alone = conditions.shelf("repshare", seeds, "solo")
     for words, (changes, names) in conditions.STEPS.items():
         entries = conditions.shelf("repshare", seeds, *names, **changes)
         beside_it = entries if "solo" in entries else alone
-        rows[f"its conditions: {words}"] = (entries, beside_it)
+        rows[f"{THERE}: {words}"] = (entries, beside_it)
     found = {}
     for words, (entries, floor) in rows.items():
         less = gains({**entries, "solo": floor["solo"]}, "repshare", "solo", OWN)
@@ -160,11 +177,12 @@ def told_steps(seeds: Sequence[int]) -> list[str]:
     found = {words: ranks.values(conditions.shelf("repshare", seeds, *names, **changes), OWN)
              for words, (changes, names) in conditions.STEPS.items()}  # fmt: skip
     sums, means, plain, free = found.values()
-    here = ranks.values(in_the_benchmark("repshare", seeds), OWN)
-    code = conditions.suspect(conditions.PLAIN, seeds)
-    code = ranks.values({"repshare": code, "solo": code}, OWN)
-    names = "repshare", "solo"
-    if not all(name in rows for rows in (plain, free, here, code) for name in names):
+    ours = {w: conditions.suspect(w, seeds) for w in (MEANS, conditions.PLAIN, NO_PULL)}
+    here = ranks.values(in_the_benchmark("repshare", seeds) | ours, OWN)
+    names = ("repshare", "solo")
+    wanted = [(sums, names[0]), (means, names[0]), *((here, name) for name in (*ours, "solo")),
+              *((rows, name) for rows in (plain, free) for name in names)]  # fmt: skip
+    if not all(name in rows for rows, name in wanted):
         return ["Some rows are open: `python -m fedtutor benchmark` records them."]
 
     def points(more, less):
@@ -173,41 +191,50 @@ def told_steps(seeds: Sequence[int]) -> list[str]:
     return [
         sentence(
             points(means["repshare"], sums["repshare"]),
-            above="**What you see.** In RepShare's own conditions it was the sums: means in their "
-            "place gain {mean} points.",
-            below="**What you see.** It was not the sums. In RepShare's own conditions, means in "
-            "their place lose {mean} points.",
-            unclear="**What you see.** It was not the sums. In RepShare's own conditions, means "
-            "in their place change nothing that the seeds tell.",
+            above="**What you see.** In its own conditions it was the sums: means in their place "
+            "gain {mean} points.",
+            below="**What you see.** In its own conditions it was not the sums: means in their "
+            "place lose {mean} points.",
+            unclear="**What you see.** In its own conditions it was not the sums: means in their "
+            "place change nothing that the seeds tell.",
             digits=0,
         ),
         sentence(
             points(plain["repshare"], means["repshare"]),
-            above="The author's first targets and draw gain {value} more.",
-            below="The author's first targets and draw lose {value} again.",
-            unclear="The author's first targets and draw change nothing that the seeds tell.",
+            above="The first targets and the draw of the author's code gain {value} more.",
+            below="The first targets and the draw of the author's code lose {value} again.",
+            unclear="The first targets and the draw of the author's code change nothing that the "
+            "seeds tell.",
             digits=1,
         ),
         sentence(
-            points(*(plain[name] for name in names)),
-            above="So RepShare is {value} points *ahead* of training alone there.",
-            below="So RepShare is {value} points behind training alone there.",
-            unclear="So RepShare cannot be told from training alone there.",
+            points(plain["repshare"], plain["solo"]),
+            above="With the whole code, RepShare is {value} points *ahead* of training alone.",
+            below="With the whole code, RepShare is {value} points behind training alone.",
+            unclear="With the whole code, RepShare cannot be told from training alone.",
             digits=0,
         ),
         sentence(
-            points(*(free[name] for name in names)),
-            above="With our network in its conditions, it is {value} points ahead.",
-            below="With our network in its conditions, it learns, but is {value} points behind.",
-            unclear="With our network in its conditions, it cannot be told from training alone.",
+            points(free["solo"], plain["solo"]),
+            above="But the author's network is weak on these digits: with ours, training alone "
+            "gains {mean} points,",
+            below="With our network in the same conditions, training alone loses {mean} points,",
+            unclear="With our network in the same conditions, training alone stays where it is,",
+            digits=0,
+        ),
+        sentence(
+            points(free["repshare"], free["solo"]),
+            above="and RepShare is {value} points ahead of it.",
+            below="and RepShare is {value} points behind it.",
+            unclear="and RepShare cannot be told from it.",
             digits=1,
         ),
         sentence(
-            points(code["repshare"], here["solo"]),
-            above="In our own setting the author's code is {value} points ahead.",
-            below="In our own setting the author's code is {value} points behind. Perhaps large "
-            "steps of SGD and features without a bound do not go together.",
-            unclear="In our own setting the author's code cannot be told from training alone.",
+            points(here[NO_PULL], here[MEANS]),
+            above="In *our* setting, means are not enough. No pull at all gains {mean} points over "
+            "them, so here the pull itself is too strong.",
+            below="In *our* setting, no pull at all loses {mean} points against means.",
+            unclear="In *our* setting, means and no pull at all cannot be told apart.",
             digits=0,
         ),
     ]
@@ -222,13 +249,13 @@ def suspects(seeds: Sequence[int]) -> pd.DataFrame:
 
 
 def sources(method: str) -> pd.DataFrame:
-    """setting | here | as its paper | source, for what the conditions of a method change."""
+    """setting | our setting | its conditions | source, of all that a method's conditions change."""
     recipe = recipes.load(arenas.RECIPE, profile="quick")
     changes, where = recipes.named(arenas.RECIPE, method, "quick")
     if method == "fedlgd":
         recipe = arenas.in_arena(recipe, "virtual images")
     here = asdict(recipe.settings) | recipe.values()
-    rows = [{"setting": key, "here": _said(here.get(key)), "as its paper": _said(value),
+    rows = [{"setting": key, HERE: _said(here.get(key)), THERE: _said(value),
              "source": where[key]} for key, value in changes.items()
             if here.get(key) != value and key not in ("observe", "eval_every")]  # fmt: skip
     return pd.DataFrame(rows)
@@ -239,6 +266,57 @@ def all_sources() -> pd.DataFrame:
     parts = [sources(m).assign(method=display_name(m)) for m in conditions.BASELINES]
     table = pd.concat(parts, ignore_index=True)
     return table[["method", *[name for name in table if name != "method"]]]
+
+
+def weightings() -> dict[tuple[str, str], list[float]]:
+    """(method, whose clients count how) -> accuracy on other domains of the real digits.
+
+    The papers' own weights, and each method with the other ones.
+    """
+    swapped = {"fedavg.weighting": "uniform", "fednova.weighting": "uniform",
+               "scaffold.weighting": "samples", "observe": []}  # fmt: skip
+    found, methods = {}, ["fedavg", "fednova", "scaffold"]
+    for changes in ({}, swapped):
+        recipe = recipes.load(arenas.RECIPE, profile="quick", scenario=REAL, overrides=changes)
+        there = arenas.entries_of(recipe, methods, SEEDS)
+        for method, values in ranks.values(there, OTHERS).items():
+            alike = (method == "scaffold") == (not changes)
+            found[method, "clients alike" if alike else "by images"] = values
+    return found
+
+
+def two_by_two(found: Mapping[tuple[str, str], Sequence[float]]) -> pd.DataFrame:
+    """`weightings` of SCAFFOLD and FedAvg: both in percent, and their difference."""
+    rows = {"each as in its paper": ("clients alike", "by images"),
+            "both by images": ("by images",) * 2, "both alike": ("clients alike",) * 2}  # fmt: skip
+    table = {}
+    for words, (corrected, plain) in rows.items():
+        pair = [100 * np.array(found[key]) for key in (("scaffold", corrected), ("fedavg", plain))]
+        lead = pair[0] - pair[1]
+        table[words] = {"SCAFFOLD (%)": spread(pair[0], 1), "FedAvg (%)": spread(pair[1], 1),
+                        "SCAFFOLD minus FedAvg": signed(lead) + told(lead)}  # fmt: skip
+    return pd.DataFrame.from_dict(table, orient="index")
+
+
+def told_weightings(found: Mapping[tuple[str, str], Sequence[float]]) -> list[str]:
+    """What is left of SCAFFOLD's lead, in sentences."""
+    both = ("scaffold", "fedavg")
+    by_images, alike = ([100 * np.array(found[method, how]) for method in both]
+                        for how in ("by images", "clients alike"))  # fmt: skip
+    return [
+        sentence(by_images[0] - by_images[1], digits=1,
+                 above="If both count clients by images, SCAFFOLD stays {value} points ahead.",
+                 below="If both count clients by images, SCAFFOLD is {value} points behind.",
+                 unclear="If both count clients by images, the two cannot be told apart."),
+        sentence(alike[0] - alike[1], digits=1,
+                 above="If clients count alike in both, SCAFFOLD stays {value} points ahead.",
+                 below="If clients count alike in both, SCAFFOLD is {value} points behind.",
+                 unclear="If clients count alike in both, the two cannot be told apart."),
+        sentence(alike[1] - by_images[1], digits=1,
+                 above="Counting alike lifts FedAvg by {value} points, without any correction.",
+                 below="Counting alike costs FedAvg {value} points.",
+                 unclear="Counting alike changes nothing in FedAvg that the seeds tell."),
+    ]  # fmt: skip
 
 
 def _said(value) -> str:

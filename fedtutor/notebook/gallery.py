@@ -20,6 +20,7 @@ from ..measures import median_distance, mmd
 from ..randomness import generator
 
 ROWS, COLUMNS = 12, 10  # domains and images that one figure shows at most
+DRAWN = 300  # test images of a domain whose halves are compared
 
 
 def sheet(scenario) -> tuple[Figure, pd.DataFrame]:
@@ -43,8 +44,10 @@ def classes(scenario) -> tuple[Figure, pd.DataFrame]:
     counts = {c.id: c.private.counts(scenario.num_classes) for c in scenario.clients}
     share = np.mean([max(row) / sum(row) for row in counts.values()])
     equal = figures.percent(1 / scenario.num_classes)
-    title = (f"{scenario.name}: on average {figures.percent(share)} of a client's images "
-             f"are of one class ({equal} if all were equal)")  # fmt: skip
+    title = (f"{scenario.name}: a client's most frequent class has on average "
+             f"{figures.percent(share)} of its images ({equal} if all were equal)")  # fmt: skip
+    if all(min(row) == max(row) for row in counts.values()):
+        title = f"{scenario.name}: every client has equally many images of every class"
     figure = figures.class_histogram(counts, title=title, class_names=scenario.class_names)
     table = pd.DataFrame(counts, index=list(scenario.class_names)).T.rename_axis("client")
     return figure, table.reset_index()
@@ -60,20 +63,21 @@ def intensities(scenario) -> tuple[Figure, pd.DataFrame]:
             shares[domain, channel] = (found / found.sum()).numpy()
     mean = {d: float(images.x.float().mean()) for d, images in _domains(scenario).items()}
     dark, bright = min(mean, key=mean.get), max(mean, key=mean.get)
-    title = (f"{scenario.name}: mean intensity is {mean[dark]:.0f} of 255 in {dark} and "
-             f"{mean[bright]:.0f} in {bright}") if dark != bright else (
-             f"{scenario.name}: mean intensity is {mean[dark]:.0f} of 255")  # fmt: skip
+    title = (f"{scenario.name}: {dark} is darkest (mean {mean[dark]:.0f} of 255), "
+             f"{bright} brightest ({mean[bright]:.0f})") if dark != bright else (
+             f"{scenario.name}: mean brightness is {mean[dark]:.0f} of 255")  # fmt: skip
     columns = min(4, len(mean))
     lines = -(-len(mean) // columns)
-    figure = canvas(title, height=1.2 + 1.5 * lines)
-    grid = figure.subplots(lines, columns, squeeze=False, sharex=True)
+    figure = canvas(title, height=1.2 + 2.0 * lines)
+    grid = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
     for axes, domain in zip_longest(grid.flat, mean):
         for c, color in enumerate((VERMILION, GREEN, BLUE)):
             if (domain, c) in shares:
                 axes.stairs(100 * shares[domain, c], np.arange(0, 257, 16), color=color, lw=1.2)
         axes.set_title(domain or "", size=9, loc="left")
-        axes.set(xlim=(0, 256), ylim=(0, None), xticks=(0, 128, 255), visible=domain is not None)
-    figure.supxlabel("intensity", size=9)
+        axes.set(xlim=(0, 256), xticks=(0, 128, 255), visible=domain is not None)
+    grid[0, 0].set_ylim(bottom=0)
+    figure.supxlabel("brightness", size=9)
     grid[0, 0].set_ylabel("pixels (%)")
     caption(figure, "Red, green and blue lines: the three channels; gray images have them equal.")
     table = pd.DataFrame({f"{d}, {'RGB'[c]}": 100 * v for (d, c), v in shares.items()})
@@ -81,35 +85,49 @@ def intensities(scenario) -> tuple[Figure, pd.DataFrame]:
     return figure, table.round(2)
 
 
-def distances(scenario, *, seed: int = 0) -> tuple[Figure, pd.DataFrame]:
-    """Maximum mean discrepancy between domains, on test images of 8 x 8 pixels.
+def halves(scenario, *, seed: int = 0) -> tuple[dict[str, tuple], float]:
+    """Domain -> two halves of 300 test images, as rows of 8 x 8 pixels per channel; a bandwidth.
 
-    300 images of each domain, halved: an entry compares one half of a domain with the other
-    half of another, so the diagonal says what chance alone gives. One bandwidth for all, the
-    median distance.
+    Pixels lie between 0 and 1. The bandwidth is the median distance between images of all domains.
     """
-    names = list(scenario.tests)[:ROWS]
-    halves = {}
-    for name in names:
-        images = scenario.tests[name]
+    found = {}
+    for name, images in list(scenario.tests.items())[:ROWS]:
         own = generator(seed, name, "distances")
-        some = torch.randperm(len(images), generator=own)[:300]
+        some = torch.randperm(len(images), generator=own)[:DRAWN]
         small = F.adaptive_avg_pool2d(images.x[some].float() / 255, 8).flatten(1)
-        halves[name] = small[: len(small) // 2], small[len(small) // 2 :]
-    bandwidth = median_distance(torch.cat([first[:50] for first, _ in halves.values()]))
-    values = np.array([
-        [(mmd(halves[a][0], halves[b][1], bandwidth=bandwidth)
-          + mmd(halves[a][1], halves[b][0], bandwidth=bandwidth)) / 2 for b in names]
-        for a in names
+        found[name] = small[: len(small) // 2], small[len(small) // 2 :]
+    return found, median_distance(torch.cat([first[:50] for first, _ in found.values()]))
+
+
+def between(scenario, *, seed: int = 0) -> np.ndarray:
+    """Maximum mean discrepancy between `halves` of domains: [domains, domains].
+
+    An entry compares one half of a domain with the other half of another, so the diagonal says
+    what chance alone gives. Both ways to do so are averaged.
+    """
+    found, bandwidth = halves(scenario, seed=seed)
+    return np.array([
+        [(mmd(found[a][0], found[b][1], bandwidth=bandwidth)
+          + mmd(found[a][1], found[b][0], bandwidth=bandwidth)) / 2 for b in found]
+        for a in found
     ])  # fmt: skip
+
+
+def distances(scenario, *, seeds=(0,)) -> tuple[Figure, pd.DataFrame]:
+    """Distances between domains, see `between`: mean and standard deviation over `seeds`."""
+    names = list(scenario.tests)[:ROWS]
+    drawn = np.array([between(scenario, seed=seed) for seed in seeds])
+    values, sd = drawn.mean(axis=0), drawn.std(axis=0, ddof=1) if len(drawn) > 1 else None
     title = f"{scenario.name}: one domain, no distance to compare"
     if len(names) > 1:
         off = np.where(np.eye(len(names), dtype=bool), -1, values)
         i, j = np.unravel_index(off.argmax(), off.shape)
-        title = (f"{scenario.name}: {names[i]} and {names[j]} are farthest apart "
-                 f"(MMD {values[i, j]:.2f}; chance {values.diagonal().mean():.2f})")  # fmt: skip
+        title = (f"{scenario.name}: {names[i]} and {names[j]} are farthest apart (MMD "
+                 f"{values[i, j]:.2f}; two halves of one domain: "
+                 f"at most {values.diagonal().max():.2f})")  # fmt: skip
     figure = figures.matrix(values, title=title, rows=names, columns=names, xlabel="domain",
-                            ylabel="domain", unit="MMD", decimals=2)  # fmt: skip
+                            ylabel="domain", unit="MMD, from 0 to 1.4", decimals=2, limit=2**0.5,
+                            spreads=sd, signed=False)  # fmt: skip
     return figure, pd.DataFrame(values.round(3), columns=names).assign(domain=names)
 
 

@@ -4,19 +4,25 @@ Tables are dicts method -> `arenas.Entry`; a column is a key of `ranks.MEASURES`
 trains but `one_formula`.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 import numpy as np
 import pandas as pd
 
 from .. import measures, rounds
+from ..engine.kinds import is_ours
 from ..experiments import arenas, ranks, recipes
 from ..experiments.recording import SEEDS
 from ..figures import display_name, method_order
 from ..methods import METHODS
-from .conditions import OTHERS, OWN, SCENARIO, answered
+from .conditions import OTHERS, OWN, REAL, SCENARIO, answered
+from .frame import VERDICT_BOX, _show
 
-REAL = "digits-partial"
+NOT_FEDERATED = ("solo", "central")
+LUCK = "told apart by luck, if all were equal"
+LAST_DIGITS = 1e-5  # of a weight; what rounding alone makes is below
 ALL = ("other domains", "own domain")
 NOBODY = pd.DataFrame([{"method": "nobody may enter with these clients"}])
 COLUMNS = dict(zip(ALL, (OTHERS, OWN), strict=True))
@@ -64,17 +70,55 @@ def intervals(entries: Mapping[str, arenas.Entry], asked: Mapping[str, str]) -> 
     return found
 
 
-def fixed(shown: Mapping[str, Mapping]) -> tuple[int, int]:
-    """(ranks that the seeds fix, all ranks), over all questions of `intervals`."""
-    widths = [first == last for rows in shown.values() for first, last, _ in rows.values()]
-    return sum(widths), len(widths)
+def federated(names: Sequence[str]) -> list[str]:
+    """Those that are federated methods of this package: no yardstick, and not a reader's own."""
+    return [m for m in names if m not in NOT_FEDERATED and is_ours(METHODS.get(m))]
+
+
+def fixed(shown: Mapping[str, Mapping]) -> tuple[list[str], int]:
+    """(federated methods whose rank the seeds fix in every question, number of these methods)."""
+    names = federated(next(iter(shown.values()), {}))
+    sure = [m for m in names if all(rows[m][0] == rows[m][1] for rows in shown.values())]
+    return sure, len(names)
 
 
 def in_ranks(shown: Mapping[str, Mapping], method: str) -> str:
-    """A method's intervals in words, such as `other domains: 17 to 17 of 29`."""
-    said = [f"{question}: {rows[method][0]} to {rows[method][1]} of {len(rows)}"
-            for question, rows in shown.items() if method in rows]  # fmt: skip
-    return "; ".join(said) or "none, because a seed is missing"
+    """A method's intervals in words, such as `17 of 29 on other domains`."""
+    said = []
+    for question, rows in shown.items():
+        if method in rows:
+            first, last, _ = rows[method]
+            place = f"{first} to {last}" if first < last else f"{first}"
+            said.append(f"{place} of {len(rows)} on the {question}")
+    return ", ".join(said) or "open, because a seed is missing"
+
+
+def at_home(entry: arenas.Entry) -> list[float]:
+    """Accuracy on the own domain after local training, before the last average; one per seed."""
+    found = []
+    for result in entry.results:
+        history, now = result.history, ("after_local", result.headline["round"])
+        own = [history["tests"].index(domain) for domain in history["domains"]]
+        found += [np.mean(measures.intra(seen["matrix"], own)) for seen in history["accuracy"]
+                  if (seen["moment"], seen["round"]) == now]  # fmt: skip
+    return found if len(found) == len(entry.results) else []
+
+
+def who(entries: Mapping[str, arenas.Entry]) -> pd.DataFrame:
+    """Method | what it does, in the first line of its docstring | what crosses."""
+    rows = []
+    for name, entry in entries.items():
+        sent = [row["name"] for r in entry.results[:1] for row in r.history["bytes"]]
+        rows.append({"method": display_name(name), "what it does": _first_line(METHODS[name]),
+                     "what crosses": ", ".join(dict.fromkeys(sent)) or "nothing"})  # fmt: skip
+    return pd.DataFrame(rows or NOBODY)
+
+
+def _first_line(method: type) -> str:
+    alone = [c for c in METHODS.values() if c.__module__ == method.__module__] == [method]
+    about = sys.modules[method.__module__] if alone and is_ours(method) else method
+    line = (about.__doc__ or "").partition("\n")[0]
+    return line.partition(": ")[2] if about is not method else line
 
 
 def costs(entries: Mapping[str, arenas.Entry], methods: Sequence[str]) -> str:
@@ -92,7 +136,7 @@ def costs(entries: Mapping[str, arenas.Entry], methods: Sequence[str]) -> str:
 
 
 def beside_the_floor(entries: Mapping[str, arenas.Entry], asked: Mapping[str, str]) -> dict:
-    """Question -> (methods above training alone, methods below it), the ceiling left out."""
+    """Question -> (methods above training alone, methods below it), `central` left out."""
     sides = {}
     for question, column in asked.items():
         found = ranks.values(entries, column)
@@ -111,6 +155,18 @@ def sides(entries: Mapping[str, arenas.Entry], asked: Mapping[str, str]) -> pd.D
     return pd.DataFrame(rows)
 
 
+def winners(entries: Mapping[str, arenas.Entry], asked: Mapping[str, str]) -> list[str]:
+    """A line per question: who is above training alone."""
+    return [f"{question}, above training alone: {_named(above)}"
+            for question, (above, _) in beside_the_floor(entries, asked).items()]  # fmt: skip
+
+
+def _named(names: Sequence[str]) -> str:
+    """`A, B and C`, or `nobody`."""
+    *most, last = [*map(display_name, names)] or ["nobody"]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def table(entries: Mapping[str, arenas.Entry]) -> pd.DataFrame:
     """Accuracy of every method, and whether it runs here as its paper runs it."""
     return answered(ranks.table(entries), list(entries)) if entries else NOBODY
@@ -119,6 +175,12 @@ def table(entries: Mapping[str, arenas.Entry]) -> pd.DataFrame:
 def bill(entries: Mapping[str, arenas.Entry]) -> pd.DataFrame:
     """Costs of every method."""
     return ranks.table(entries, ranks.COSTS) if entries else NOBODY
+
+
+def entered(answers: Mapping[str, str]) -> tuple[int, int]:
+    """(federated methods of this package that may enter an arena, those that were asked)."""
+    names = federated(answers)
+    return sum(not answers[m] for m in names), len(names)
 
 
 def entrance(asked: Mapping[str, Mapping[str, str]]) -> pd.DataFrame:
@@ -152,31 +214,44 @@ def again(real: Mapping[str, Mapping], asked: Mapping[str, str]) -> pd.DataFrame
     return pd.DataFrame(rows)
 
 
-def weightings() -> dict[tuple[str, str], list[float]]:
-    """(method, whose clients count how) -> accuracy on other domains of the real digits.
-
-    The papers' own weights, and each method with the other ones.
-    """
-    swapped = {"fedavg.weighting": "uniform", "fednova.weighting": "uniform",
-               "scaffold.weighting": "samples", "observe": []}  # fmt: skip
-    found, methods = {}, ["fedavg", "fednova", "scaffold"]
-    for changes in ({}, swapped):
-        recipe = recipes.load(arenas.RECIPE, profile="quick", scenario=REAL, overrides=changes)
-        there = arenas.entries_of(recipe, methods, SEEDS)
-        for method, values in ranks.values(there, OTHERS).items():
-            alike = (method == "scaffold") == (not changes)
-            found[method, "clients alike" if alike else "by images"] = values
-    return found
+def unbeaten(entries: Mapping[str, arenas.Entry], column: str) -> list[str]:
+    """Methods above training alone that no other federated method beats."""
+    found, above = ranks.values(entries, column), better(entries, column)
+    return [m for m in above if not set(federated(ranks.beside(found, m)[0]))]
 
 
-def weighted(found: Mapping[tuple[str, str], Sequence[float]]) -> pd.DataFrame:
-    """`weightings` as a table of means, in percent."""
-    shown = pd.Series({(display_name(method), weights): f"{100 * np.mean(row):.1f}"
-                       for (method, weights), row in found.items()}, dtype=str)  # fmt: skip
-    return shown.unstack() if len(shown) else shown.to_frame()
+def better(entries: Mapping[str, arenas.Entry], column: str) -> list[str]:
+    """Federated methods above training alone."""
+    return federated(beside_the_floor(entries, {"": column})[""][0])
+
+
+def advice(mini: Mapping, real: Mapping, four: Mapping) -> list[str]:
+    """Which method to take, in sentences: on the small digits, the real ones, four networks."""
+    best, again = unbeaten(mini, OTHERS), unbeaten(real, OTHERS)
+    sent = {m: np.mean(found[0]) for m, found in points(mini, OTHERS).items()}
+    both = [m for m in best if m in again]
+    price = [f"{display_name(m)} sends {sent[m] / sent['fedavg']:.1f} times FedAvg's bytes."
+             for m in both]  # fmt: skip
+    own, there, other = (_named(better(*asked))
+                         for asked in ((mini, OWN), (real, OWN), (four, OTHERS)))  # fmt: skip
+    return [
+        f"*For others' digits*, no federated method beats {_named(best)} in section 5, and none "
+        f"beats {_named(again)} on the real digits of section 8.",
+        f"So take {_named(both)}." if both else "So no method leads on both.", *price,
+        f"*For the own digits*, try training alone first: it is beaten by {own} in section 5, and "
+        f"by {there} on the real digits. *With four different networks*, training alone is beaten "
+        f"on others' digits by {other}.",
+    ]  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------ doubts
+
+
+def verdict_box() -> None:
+    """The box of the other notebooks, in a fold: here are no claims, but the rule is the same."""
+    page = (f"<details><summary>The same rule judges the claims of all other notebooks</summary>"
+            f"\n\n{VERDICT_BOX}\n</details>")  # fmt: skip
+    _show({"text/markdown": page, "text/plain": "How a claim is judged: see notebook 00."})
 
 
 def by_luck(seeds: int, draws: int = 100_000) -> float:
@@ -188,13 +263,13 @@ def by_luck(seeds: int, draws: int = 100_000) -> float:
 
 def pairs(tables: Mapping[str, Mapping], asked: Mapping[str, str], lucky: float) -> pd.DataFrame:
     """Arena and question: pairs told apart, all pairs, and how many luck would tell apart."""
-    rows = []
+    rows = {}
     for arena, entries in tables.items():
         for question, column in asked.items():
             told, every = ranks.told_apart(ranks.values(entries, column))
-            rows.append({"arena": arena, "question": question, "pairs": every, "told apart": told,
-                         "by luck, if all were equal": f"{lucky * every:.0f}"})  # fmt: skip
-    return pd.DataFrame(rows)
+            rows[f"{arena}, {question}"] = {"pairs": every, "told apart": told,
+                                            LUCK: f"{lucky * every:.0f}"}  # fmt: skip
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def one_formula(run) -> tuple[list[float], tuple]:
@@ -217,6 +292,15 @@ def one_formula(run) -> tuple[list[float], tuple]:
             if number == 1 and len({c.steps for c in both[0].clients}) == 1:
                 first = [{n: w.clone() for n, w in state.items()} for state in (b, a)]
     return apart, first
+
+
+def grown(apart: Sequence[float]) -> str:
+    """When two runs of one formula part, in a sentence; see `one_formula`."""
+    quiet = len([*takewhile(lambda share: share < LAST_DIGITS, apart)])
+    if not 0 < quiet < len(apart):
+        return f"Rounds in which only last digits differ: {quiet} of {len(apart)}."
+    return (f"For {quiet} rounds only last digits differ. In round {quiet + 1} the difference is "
+            f"suddenly {apart[quiet] / apart[quiet - 1]:.0f} times as large.")  # fmt: skip
 
 
 def rates(run, entries: Mapping[str, arenas.Entry], names: Sequence[str], column: str) -> dict:

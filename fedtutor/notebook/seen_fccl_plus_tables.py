@@ -4,12 +4,14 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 
 from ..errors import choose
 from ..papers import published_table
 from .doubts import accuracy
-from .rows import Rows
+from .rows import Rows, signed, told
 from .seen import REDUCED, on_real_digits
+from .seen_fccl_plus import points
 from .start import setting
 
 # What is switched off in FCCL+. Where FNTD is off, the paper keeps FCCL's two teachers.
@@ -18,9 +20,9 @@ PIECES = {
     "FISL": {"fccm": False, **TWO_TEACHERS},
     "FCCM + FISL": TWO_TEACHERS,
     "FCCM + FNTD": {"fisl": False},
-    "all three: FCCL+": {},
+    "all three (FCCL+)": {},
 }
-ALONE, FCCL, FULL = "none: training alone", "FCCM: FCCL", "all three: FCCL+"
+ALONE, FCCL, FULL = "none (training alone)", "FCCM (FCCL)", "all three (FCCL+)"
 MEMORIES = {
     "no memory": {"fntd": "none"},
     "FNTD": {},
@@ -39,15 +41,33 @@ NETWORKS = {
     "no resnet": ["small_mixer", "small_cnn", "small_mobile", "small_mixer"],
 }
 ONE = {"models": ["small_cnn"]}
+DATA = {"digits-partial": "partial digits", "digits-mini": "mini digits"}
 
 
 # ------------------------------------------------------------------------------ the tables
 
 
-def ablation(run, name: str) -> Rows:
+class Table(Rows):
+    """Rows whose corner says which data and how many rounds; `note`: what differs in the paper."""
+
+    def __init__(self, caption: str, measured: Mapping, *, where: str, note: str = "", **about):
+        super().__init__(caption, measured, side="own digits", **about)
+        self.where, self.note = where, note
+
+    def columns(self) -> list[str]:
+        printed = f"printed ({self.note})" if self.note else "printed"
+        return [printed if name == "printed" else name for name in super().columns()]
+
+    def _repr_html_(self) -> str:
+        corner = '<th scope="col">{}</th>'.format
+        page = super()._repr_html_().replace(corner(""), corner(escape(self.where)), 1)
+        return page.replace("</caption>", "; outlined: a claim is about it</caption>")
+
+
+def ablation(run, name: str) -> Table:
     """A table of recorded results beside the paper's: accuracy on other domains, in percent.
 
-    name: a key of `TABLES`, such as "X, real" or "XVI".
+    name: a key of `TABLES`, such as "X, partial" or "XVI".
     """
     title, rows, printed, about = TABLES[
         choose(name, TABLES, kind="table", where="ablation of FCCL+")
@@ -55,17 +75,34 @@ def ablation(run, name: str) -> Rows:
     found = rows(run)
     first = next(iter(found.values()))
     length = first[0].settings["rounds"]
-    caption = (f"{title}: accuracy on others' digits, in %. {setting(first)} · "
-               f"{length} round{'s' * (length > 1)} · recorded")  # fmt: skip
-    return Rows(
-        caption, {label: accuracy(r, "inter") for label, r in found.items()},
+    length = f"{length} round{'s' * (length > 1)}"
+    data = first[0].scenario["name"]
+    return Table(
+        f"{title}: accuracy on others' digits, in %. {setting(first)} · {length} · recorded",
+        {label: accuracy(r, "inter") for label, r in found.items()},
+        where=f"{DATA.get(data, data)}, {length}",
         home={label: accuracy(r, "intra") for label, r in found.items()},
         printed=printed(), results=found, **about,
     )  # fmt: skip
 
 
+def decided(differences: Mapping[str, Sequence[float]]) -> str:
+    """How many of several differences the seeds decide, and which: "none is decided"."""
+    found = [f"{words} ({points(gains)})" for words, gains in differences.items() if told(gains)]
+    many = "only one is" if len(found) == 1 else f"{len(found)} are"
+    return f"{many} decided: {'; '.join(found)}" if found else "none is decided"
+
+
+def on_each(sets: Mapping[str, Rows], label: str, over: str) -> str:
+    """A row minus another in each of two tables: "+4.2 ± 1.7 points on partial digits and"."""
+    gains = {data: rows.gains(label, over) for data, rows in sets.items()}
+    if not any(map(told, gains.values())):
+        return f"undecided on both ({' and '.join(map(signed, gains.values()))} points)"
+    return " and ".join(f"{points(values)} on {data}" for data, values in gains.items())
+
+
 def plus(run, **changes) -> list:
-    """FCCL+ on the bundled digits, six rounds; `changes` of its own parameters."""
+    """FCCL+ on the mini digits, six rounds; `changes` of its own parameters."""
     known = [*PIECES.values(), MEMORIES["no memory"]]  # were tested after every round
     last = {} if changes in known else {"eval_every": 6}
     return run.recorded("fccl+", **last, **_own(changes))
@@ -135,12 +172,12 @@ def _epochs(run) -> dict:
             run, **({} if count == 2 else {"local_epochs": count}), **change
         )
         for count in EPOCHS
-        for name, change in (("without", _own(MEMORIES["no memory"])), ("with FNTD", {}))
+        for name, change in (("without FNTD", _own(MEMORIES["no memory"])), ("with FNTD", {}))
     }
 
 
 def _printed_epochs() -> dict[str, float]:
-    columns = {"without": "w/o FNTD Digits/AVG", "with FNTD": "w/ FNTD Digits/AVG"}
+    columns = {"without FNTD": "w/o FNTD Digits/AVG", "with FNTD": "w/ FNTD Digits/AVG"}
     return {
         f"{name}, {ours} local epoch{'s' * (ours > 1)}": paper("XIX", column)[
             f"local epochs {theirs}"
@@ -219,14 +256,15 @@ def _with_its_own(pairs: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 def _by_epochs() -> dict[str, str]:
     counts = [f"{count} local epoch{'s' * (count > 1)}" for count in EPOCHS]
-    return {f"with FNTD, {count}": f"without, {count}" for count in counts}
+    return {f"with FNTD, {count}": f"without FNTD, {count}" for count in counts}
 
 
+ANOTHER = {"note": "CIFAR-100 for CIFAR-10"}
 TABLES: dict[str, tuple[str, Callable, Callable, dict]] = {
     # name: (title, rows of a run, printed numbers, what `Rows` needs besides)
-    "X, real": ("Table X, real digits", lambda run: _pieces(run, True), _printed_pieces,
+    "X, partial": ("Table X", lambda run: _pieces(run, True), _printed_pieces,
                 {"less": FCCL, "base": "FCCL", "decides": ("FISL", "FCCM + FNTD", FULL)}),
-    "X, bundled": ("Table X, bundled digits", lambda run: _pieces(run, False), _printed_pieces,
+    "X, mini": ("Table X", lambda run: _pieces(run, False), _printed_pieces,
                    {"less": FCCL, "base": "FCCL", "decides": ("FISL", "FCCM + FNTD", FULL)}),
     "Fig. 9": ("Fig. 9, and other memories",
                lambda run: {name: plus(run, **change) for name, change in MEMORIES.items()},
@@ -245,12 +283,12 @@ TABLES: dict[str, tuple[str, Callable, Callable, dict]] = {
              lambda: {_share(s): value for s, value in zip(reversed(SHARES), paper("XVII").values(),
                                                            strict=True)},
              {"less": "FNTD alone", "decides": ("KD in 30 % of the steps",)}),
-    "XIX": ("Table XIX, local epochs (the paper: 10, 20 and 30)", _epochs, _printed_epochs,
+    "XIX": ("Table XIX, local epochs", _epochs, _printed_epochs,
             {"less": _by_epochs(), "base": "the row without",
-             "decides": tuple(_by_epochs())}),
-    "XI": ("Table XI, the weight λ of FCCM (the paper: Office31)", _lambdas,
+             "decides": tuple(_by_epochs()), "note": "10, 20, 30 epochs"}),
+    "XI": ("Table XI, the weight λ of FCCM", _lambdas,
            lambda: {f"λ = {v}": paper("XI", "inter")[f"lambda={v}"] for v in LAMBDAS if v},
-           {"less": "λ = 0.0051", "decides": ("λ = 0.0",)}),
+           {"less": "λ = 0.0051", "decides": ("λ = 0.0",), "note": "Office31"}),
     "XIV": ("Table XIV, the weight ω of FISL", _omegas,
             lambda: {"ω = 0: FCCM alone": paper("X-inter")["FCCM"],
                      **{f"ω = {v:g}": paper("XIV")[f"omega={v:g}"] for v in OMEGAS}},
@@ -262,14 +300,14 @@ TABLES: dict[str, tuple[str, Callable, Callable, dict]] = {
                         lambda: {f"{a} augmentation": paper("XIII")[f"Cifar-100/{a}"]
                                  for a in ("strong", "weak")},
                         {"less": "strong augmentation", "decides": ("weak augmentation",)}),
-    "Fig. 7": ("Fig. 7, photographs for FCCM (the paper: CIFAR-100)",
+    "Fig. 7": ("Fig. 7, photographs for FCCM",
                lambda run: _sets(run, "fccl"), lambda: _printed_sets(paper("Fig7", "AVG")),
-               {"less": "CIFAR-10", "decides": ("Tiny-ImageNet", "Fashion-MNIST")}),
-    "XIII, sets": ("Table XIII, photographs for FISL (the paper: CIFAR-100)",
+               {"less": "CIFAR-10", "decides": ("Tiny-ImageNet", "Fashion-MNIST"), **ANOTHER}),
+    "XIII, sets": ("Table XIII, photographs for FISL",
                    lambda run: _sets(run, "fccl+"),
                    lambda: _printed_sets({name.removesuffix("/weak"): value
                                           for name, value in paper("XIII").items()}),
-                   {"less": "CIFAR-10", "decides": ("Tiny-ImageNet", "Fashion-MNIST")}),
+                   {"less": "CIFAR-10", "decides": ("Tiny-ImageNet", "Fashion-MNIST"), **ANOTHER}),
     "XVIII": ("Table XVIII, one network replaced", _networks, _printed_networks,
               {"less": _with_its_own({f"FCCL, {w}": [f"FedMD, {w}", f"FCCL+, {w}"]
                                       for w in NETWORKS}),

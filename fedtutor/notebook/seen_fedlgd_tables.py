@@ -38,7 +38,7 @@ CONTROLS = {
     "FedAvg, 15 images per class": ("fedavg", {"virtual_ipc": 15}),
     A: ("fedlgd", NOISE | PLAIN),
     "A + regularizer": ("fedlgd", NOISE),
-    "A + distillation": ("fedlgd", PLAIN),
+    "A + refining": ("fedlgd", PLAIN),
     FULL: ("fedlgd", {}),
 }
 LAMBDAS, SELECTED = (0.1, 1.0, 10.0, 20.0), (0, 1, 3, 5, 10)
@@ -52,6 +52,7 @@ CELLS = {  # column of Tables 2 and 5 -> what it changes, column of the print
     "a fifth of the clients, α = 2": ({"participation": 0.2}, "ratio=0.2 IPC=10"),
     "all clients, α = 5": ({"scenario.beta": 5.0}, ""),
 }
+EYES = {"D": "Drishti", "A": "Acrima", "Ri": "Rim", "Re": "Refuge"}  # Table 3
 STARTS = {"noise": {"virtual_init": "noise"}, "statistics": {}, "private images":
           {"virtual_init": "real"}}  # fmt: skip
 
@@ -121,9 +122,11 @@ def twin_rows(run) -> pd.DataFrame:
         gains = ours.gains(name)
         rows[name] = {f"seed {seed}": f"{v:+.1f}" for seed, v in zip(run.seeds, gains, strict=True)}
         digits = [one.loc[net, name] - one.loc[net, "FedAvg"] for net in ("ConvNet", "ResNet18")]
-        for table, v in (("Table 1", np.concatenate(digits)),
-                         ("Table 2", (two.loc[name] - two.loc["FedAvg"]).to_numpy())):  # fmt: skip
-            rows[name][f"{table}, printed"] = f"{min(v):+.1f} to {max(v):+.1f}"
+        for table, v in (
+            ("Table 1, 4 columns", np.concatenate(digits)),
+            ("Table 2, 6 columns", (two.loc[name] - two.loc["FedAvg"]).to_numpy()),
+        ):
+            rows[name][f"printed, {table}"] = f"{min(v):+.1f} to {max(v):+.1f}"
     return pd.DataFrame(rows).T
 
 
@@ -186,15 +189,15 @@ def over_rounds(run) -> dict[str, np.ndarray]:
 def sheet() -> pd.DataFrame:
     """Table 3: for each test set the fewest images that fit its printed percentages, and so on."""
     third, found = book("3"), {}
-    for test in ("D", "A", "Ri", "Re"):
+    for test, name in EYES.items():
         column = third[test]
         n = next(n for n in range(2, 1000) if _fits(column.drop("FedAvg"), n))
         share = column["FedLGD"] / 100
-        found[test] = {
+        found[name] = {
             "test images, at least": n,
-            "FedAvg's cell fits": _fits([column["FedAvg"]], n),
-            "FedLGD over FedProx, images": round((share - column["FedProx"] / 100) * n),
-            "standard error, points": round(100 * (share * (1 - share) / n) ** 0.5, 1),
+            "FedAvg's number fits": _fits([column["FedAvg"]], n),
+            "FedLGD minus FedProx, images": round((share - column["FedProx"] / 100) * n),
+            "FedLGD's standard error, points": round(100 * (share * (1 - share) / n) ** 0.5, 1),
         }
     return pd.DataFrame(found).T
 

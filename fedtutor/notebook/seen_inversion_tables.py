@@ -99,8 +99,8 @@ def what_hides(cases: Mapping[str, Sequence[Attacked]], guess: Sequence[float]) 
         sentence(
             epochs,
             above="**Two epochs in batches of four** cost the attacker {value} dB against one step "
-            "on eight digits. Which digits formed a batch does not cross the channel, so the "
-            "attacker guesses.",
+            "on eight digits. No message says which digits formed a batch, so the attacker "
+            "guesses one division.",
             below="**Two epochs in batches of four** help the attacker by {value} dB.",
             unclear="Whether **two epochs in batches of four** hide more than one step on eight "
             "digits is undecided ({change} dB).",
@@ -113,9 +113,9 @@ def what_hides(cases: Mapping[str, Sequence[Attacked]], guess: Sequence[float]) 
             below="**FedLGD's ConvNet** (here with an eighth of its channels) pools and "
             "normalizes. What is found has {value} dB more than the guess.",
             unclear="**FedLGD's ConvNet** (here with an eighth of its channels) pools and "
-            "normalizes. Whether what is found is nearer than the guess is undecided (guess less "
-            "attack: {change} dB).",
-            change=spread(guess - convnet, 0, signed=True),
+            "normalizes. Whether what is found is nearer than the guess is undecided (attack "
+            "less guess: {change} dB).",
+            change=spread(convnet - guess, 0, signed=True),
         ),
         "But look at the last row of the figure: most digits can be read! PSNR counts grain as "
         "much as a wrong shape. So a low number is not a proof of safety.",

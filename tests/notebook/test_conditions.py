@@ -20,14 +20,18 @@ def test_every_method_of_the_benchmark_says_whether_it_runs_as_in_its_paper():
     assert list(found["as its paper runs it?"]) == ["yes", conditions.YOURS]
 
 
-def test_a_row_per_paper_less_its_baseline(nothing_trains):
+def test_a_row_per_paper_minus_its_baseline(nothing_trains):
     table = conditions.beside(SEEDS)
-    assert table.shape == (5, 5) and conditions.OPEN not in table.to_numpy()
-    assert list(table["less"]) == [*["training alone"] * 2, "FedAvg", "training alone", "FedAvg"]
-    found = conditions.both("repshare", SEEDS)
+    assert table.shape == (6, 5) and conditions.OPEN not in table.to_numpy()
+    alone, fedavg = "training alone", "FedAvg"
+    assert list(table["minus"]) == [alone, alone, fedavg, alone, alone, fedavg]
+    found = conditions.gained(SEEDS)
     here = conditions.in_the_benchmark("repshare", SEEDS)
-    values = arenas_gain(here)
-    assert np.allclose(found["here", "own digits"], values)
+    assert np.allclose(found[conditions.PRINTED][conditions.HERE, "own digits"], arenas_gain(here))
+    steps, there = conditions.steps(SEEDS)["difference (points)"], conditions.THERE
+    own = table[f"own digits, {there}"]
+    assert own[conditions.PRINTED] == steps[f"{there}: as printed"]
+    assert own[conditions.CODE] == steps[f"{there}: as its author's code"]
 
 
 def arenas_gain(entries):
@@ -37,37 +41,46 @@ def arenas_gain(entries):
 
 def test_repshare_step_by_step(nothing_trains):
     table = conditions.steps(SEEDS)
-    assert table.shape == (6, 3) and conditions.OPEN not in table.to_numpy()
+    assert table.shape == (8, 3) and conditions.OPEN not in table.to_numpy()
     assert table.iloc[0]["RepShare (%)"].startswith("10.0")
     assert len(conditions.suspects(SEEDS)) == 9
     said = conditions.told_steps(SEEDS)
-    assert len(said) == 5 and "it was the sums" in said[0]
-    level = float(table.iloc[4]["difference (points)"].split()[0])
+    assert len(said) == 6 and "it was the sums" in said[0]
+    level = float(table.iloc[6]["difference (points)"].split()[0])
     assert ("ahead" in said[2]) == (level > 0)
 
 
 def test_open_rows_are_said():
     assert conditions.OPEN in conditions.steps([17]).to_numpy()
     assert "open" in conditions.told_steps([17])[0]
-    assert len(conditions.both("fccl", [17])["here", "own digits"]) == 0
+    assert len(conditions.gained([17])["FCCL"][conditions.HERE, "own digits"]) == 0
 
 
 def test_what_the_conditions_change_is_listed_with_its_source():
     table = conditions.all_sources()
     assert set(table["method"]) == {"FCCL", "FCCL+", "FedCSD", "RepShare", "FedLGD"}
     assert (
-        not (table["here"] == table["as its paper"]).any() and table["source"].str.len().min() > 7
+        not (table["our setting"] == table["its conditions"]).any()
+        and table["source"].str.len().min() > 7
     )
     lenet = table[(table["method"] == "RepShare") & (table["setting"] == "models")]
-    assert lenet["as its paper"].item() == "lenet5"
+    assert lenet["its conditions"].item() == "lenet5"
     assert len(conditions.levels(SEEDS)) == 12
 
 
 def test_an_answer_that_changes_with_the_conditions_is_named(nothing_trains):
-    named = conditions.changed(SEEDS)
-    for method, name in (("repshare", "RepShare"), ("fccl+", "FCCL+")):
-        found = conditions.both(method, SEEDS)
-        signs = [
-            conditions._answer(found[where, "own digits"]) for where in ("here", "as its paper")
-        ]
-        assert (name in named) == (signs[0] != signs[1])
+    named, found = conditions.changed(SEEDS), conditions.gained(SEEDS)
+    assert conditions.CODE in named
+    for label in (conditions.PRINTED, conditions.CODE, "FCCL+"):
+        pair = [conditions._answer(found[label][where, "own digits"])
+                for where in (conditions.HERE, conditions.THERE)]  # fmt: skip
+        assert named.get(label, (pair[0], pair[0])) == tuple(pair)
+
+
+def test_a_lead_is_asked_for_the_weighting(nothing_trains):
+    found = conditions.weightings()
+    assert len(found) == 6 and all(len(row) == len(SEEDS) for row in found.values())
+    table = conditions.two_by_two(found)
+    assert table.shape == (3, 3) and table.iloc[0, 0] == table.iloc[2, 0]
+    assert table.iloc[0, 1] == table.iloc[1, 1] and len(conditions.told_weightings(found)) == 3
+    assert np.mean(found["fedavg", "clients alike"]) > np.mean(found["fedavg", "by images"])

@@ -42,6 +42,23 @@ def test_distances_between_and_within_domains():
     names = list(table["domain"])
     i, j = np.unravel_index(values.argmax(), values.shape)
     assert {names[i], names[j]} <= set(figure.get_suptitle().replace("\n", " ").split())
+    assert figure.axes[-1].get_ylim() == pytest.approx((0, 2**0.5))  # no distance below 0
+
+
+def test_distances_are_means_over_seeds_of_halves_of_equal_size():
+    scenario = scenarios.build("digits-mini", private_size=60)
+    found, bandwidth = gallery.halves(scenario, seed=1)
+    assert {half.shape for both in found.values() for half in both} == {(150, 3 * 8 * 8)}
+    one = [gallery.between(scenario, seed=seed) for seed in (0, 1)]
+    first, second = found["street"]
+    assert one[1][2, 2] == pytest.approx(measures.mmd(first, second, bandwidth=bandwidth))
+    _, table = gallery.distances(scenario, seeds=(0, 1))
+    assert np.allclose(table.drop(columns="domain"), np.mean(one, axis=0), atol=0.001)
+
+
+def test_equal_classes_are_said_in_words():
+    figure, _ = gallery.classes(scenarios.build("digits-mini", private_size=60))
+    assert "equally many images of every class" in figure.get_suptitle().replace("\n", " ")
 
 
 def test_the_sheet_shows_each_class_once_and_the_public_images():

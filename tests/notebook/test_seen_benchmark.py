@@ -2,7 +2,6 @@
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from fedtutor.experiments.arenas import Entry
@@ -34,9 +33,26 @@ def test_intervals_are_those_of_the_rule(three):
     shown = seen.intervals(three, HOME)
     assert shown["home"]["fedavg"] == (1, 1, [1, 1, 1])
     assert shown["home"]["mine"][:2] == (2, 3)
-    assert seen.fixed(shown) == (1, 3)
-    assert seen.in_ranks(shown, "mine") == "home: 2 to 3 of 3"
+    assert seen.fixed(shown) == (["fedavg"], 1)
+    assert seen.in_ranks(shown, "mine") == "2 to 3 of 3 on the home"
+    assert seen.in_ranks(shown, "fedavg") == "1 of 3 on the home"
     assert "missing" in seen.in_ranks(shown, "nobody")
+
+
+def test_methods_of_this_package_are_counted(three):
+    assert seen.federated(["solo", "central", "fedavg", "mine"]) == ["fedavg"]
+    assert seen.entered({"solo": "", "fedavg": "", "moon": "no", "mine": ""}) == (1, 2)
+    assert seen.better(three, seen.OWN) == seen.unbeaten(three, seen.OWN) == ["fedavg"]
+    assert seen.winners(three, HOME) == ["home, above training alone: FedAvg"]
+    assert seen._named(["fedavg", "moon", "ewc"]) == "FedAvg, MOON and EWC"
+
+
+def test_the_round_in_which_two_runs_part_is_said():
+    assert seen.grown([1e-7, 1e-7, 1e-4]) == (
+        "For 2 rounds only last digits differ. In round 3 the difference is suddenly 1000 times as "
+        "large."
+    )
+    assert seen.grown([1e-7, 1e-7]).endswith("2 of 2.") and seen.grown([1e-3]).endswith("0 of 1.")
 
 
 def test_above_and_below_the_floor(three):
@@ -66,7 +82,7 @@ def test_luck_is_what_equal_methods_show():
 
 def test_pairs_and_rates(three):
     table = seen.pairs({"one": three}, HOME, 0.5)
-    assert table.iloc[0].tolist() == ["one", "home", 3, 2, "2"]
+    assert table.loc["one, home"].tolist() == [3, 2, "2"]
     shown = seen.at_rates(
         {0.1: {"solo": [0.5], "fedavg": [0.7]}, 0.05: {"solo": [0.8], "fedavg": [0.2]}}
     )
@@ -87,11 +103,25 @@ def test_what_is_recorded_is_whole(nothing_trains):
     assert len(seen.bill(known)) == 28
     real = seen.real_digits({"one network": list(known)})
     assert (seen.again(real, seen.COLUMNS)["same order"] > 100).all()
-    found = seen.weightings()
-    assert len(found) == 6 and all(len(row) == len(SEEDS) for row in found.values())
-    assert seen.weighted(found).shape == (3, 2)
-    assert np.mean(found["fedavg", "clients alike"]) > np.mean(found["fedavg", "by images"])
     assert not seen.twins({"solo": known["solo"], "fedavg": known["fedavg"]})
+
+
+def test_every_method_says_what_it_does(nothing_trains):
+    table = seen.who(seen.recorded()).set_index("method")
+    assert (table["what it does"].str.split().str.len() > 3).all()
+    assert table.loc["FedProx"].tolist() == ["FedAvg with a leash.", "weights, number of images"]
+    assert table.loc["local only (solo)", "what crosses"] == "nothing"
+
+
+def test_what_to_take_follows_from_the_tables(nothing_trains):
+    known = seen.recorded()
+    said = " ".join(seen.advice(known, known, seen.recorded("four networks")))
+    best = seen.unbeaten(known, seen.OTHERS)
+    assert set(best) <= set(seen.better(known, seen.OTHERS)) and said.count("times FedAvg") == len(
+        best
+    )
+    home = seen.at_home(known["fedavg"])
+    assert len(home) == len(SEEDS) and min(home) > known["fedavg"].results[0].headline["intra"]
 
 
 def test_an_arena_is_read_where_nothing_was_changed(nothing_trains):

@@ -35,13 +35,13 @@ def test_every_row_of_every_table_is_recorded(run, name, nothing_trains):
 @pytest.mark.parametrize(
     "name, row, number",
     [
-        ("X, real", tables.FULL, 50.49),
-        ("X, bundled", tables.ALONE, (15.29 + 13.91 + 39.24 + 34.30) / 4),
+        ("X, partial", tables.FULL, 50.49),
+        ("X, mini", tables.ALONE, (15.29 + 13.91 + 39.24 + 34.30) / 4),
         ("Fig. 9", "teacher after the public half", (16.08 + 20.25 + 34.75 + 45.95) / 4),
         ("XVI", "EWC, weight 0.7", 29.08),
         ("XVII", "KD in 30 % of the steps", (24.25 + 25.39 + 45.55 + 56.54) / 4),
         ("XIX", "with FNTD, 2 local epochs", 50.49),
-        ("XIX", "without, 4 local epochs", 32.89),
+        ("XIX", "without FNTD, 4 local epochs", 32.89),
         ("XI", "λ = 0.002", 33.09),
         ("XIV", "ω = 3", (30.97 + 25.90 + 51.12 + 53.84) / 4),
         ("XIII, augmented", "strong augmentation", (26.36 + 21.28 + 50.03 + 50.99) / 4),
@@ -58,11 +58,35 @@ def test_printed_numbers_stand_in_their_rows(name, row, number):
 
 
 def test_the_row_that_the_paper_leaves_out_is_there(run):
-    for name in ("X, real", "X, bundled"):
+    for name in ("X, partial", "X, mini"):
         found = tables.ablation(run, name)
         assert "FCCM + FNTD" in found.measured and "FCCM + FNTD" not in found.printed
         assert found["FCCM + FNTD"][0].parameters["fisl"] is False
     assert len(published_table("FCCL+", "X-inter")) == len(found.measured) - 1
+
+
+def test_the_corner_says_which_data_and_rounds_and_what_is_printed_otherwise(run):
+    found = tables.ablation(run, "XIX")
+    page = found._repr_html_()
+    assert '<th scope="col">mini digits, 3 rounds</th><th scope="col">printed (10, 20, 30' in page
+    assert page.count("outline: ") == len(found.decides) and '<th scope="col"></th>' not in page
+    assert tables.ablation(run, "XIII, sets").where == "partial digits, 1 round"
+
+
+def test_only_what_the_seeds_decide_is_named(run):
+    open_, clear = [1, 2, -1], [-2, -2.1, -1.9]
+    assert tables.decided({"a": open_}) == "none is decided"
+    said = "only one is decided: b (-2.0 ± 0.1 points)"
+    assert tables.decided({"a": open_, "b": clear}) == said
+    assert tables.decided({"b": clear, "c": clear}).startswith("2 are decided: b (")
+
+
+def test_a_difference_is_said_for_each_of_two_tables(run):
+    sets = {"here": tables.ablation(run, "X, mini"), "there": tables.ablation(run, "X, partial")}
+    said = tables.on_each(sets, tables.FCCL, tables.ALONE)
+    assert said.count("points on") == 2 and said.endswith("points on there")
+    said = tables.on_each(sets, "FCCM + FNTD", tables.FCCL)
+    assert said.startswith("undecided on both (+") and said.count("±") == 2
 
 
 def test_an_unknown_table_names_the_nearest(run):

@@ -126,6 +126,13 @@ def test_what_was_gained_since_the_start():
     assert tables.since_start([result], "inter") == pytest.approx([0])
 
 
+def test_each_client_at_home():
+    results = [played([[0.5, 0.1], [0.2, end]], moments=["end"]) for end in (0.3, 0.4)]
+    found = tables.at_home(results)
+    assert list(found) == ["x", "y"]
+    assert [list(v) for v in found.values()] == [pytest.approx([50, 50]), pytest.approx([30, 40])]
+
+
 def test_every_client_is_compared_with_every_rival():
     levels = {m: [[50.0, 50, 50, 50], [50, 50, 50, 50]] for m in ("FCCL", *tables.RIVALS)}
     levels["FML"] = [[40, 40, 53, 40], [40, 40, 55, 40]]

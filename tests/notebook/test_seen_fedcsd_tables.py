@@ -54,6 +54,14 @@ def test_printed_numbers_stand_in_their_rows(run, name, row, number):
     assert tables.compared(run, name).printed[row] == number
 
 
+def test_only_the_misprint_is_marked(run):
+    mild = tables.compared(run, "I, mild skew")
+    assert {label: mild.line(label)[0] for label in ("MOON", "FedCSD")} == {
+        "MOON": "98.5 †", "FedCSD": "71.4"}  # fmt: skip
+    assert "†: a misprint" in mild.caption
+    assert "†" not in repr(tables.compared(run, "I, strong skew"))
+
+
 def test_late_is_the_mean_of_the_last_three_rounds(monkeypatch):
     series = [0.1, 0.2, 0.3, 0.6, 0.9]
     curves = 100 * np.array([series, series[::-1]])
@@ -84,7 +92,7 @@ def test_more_seeds_begin_with_those_of_the_table(run, nothing_trains):
     [
         ([11.8, 12.0, 12.2], "FedCSD is 12 points ahead of Base"),
         ([-11.8, -12.0, -12.2], "FedCSD is 12 points behind Base"),
-        ([-1.0, 0.0, 2.0], "FedCSD is not told from Base"),
+        ([-1.0, 0.0, 2.0], "FedCSD against Base is undecided"),
     ],
 )
 def test_a_headline_says_who_is_ahead_or_that_the_seeds_do_not_tell(gains, words):

@@ -49,4 +49,4 @@ def test_a_lead_is_that_over_the_rival_that_decides(run, nothing_trains):
 
 def test_the_fewest_images_that_fit_printed_percentages():
     sheet = tables.sheet()["test images, at least"]
-    assert sheet.to_dict() == {"D": 19, "A": 50, "Ri": 100, "Re": 200}
+    assert sheet.to_dict() == {"Drishti": 19, "Acrima": 50, "Rim": 100, "Refuge": 200}

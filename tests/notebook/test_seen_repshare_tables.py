@@ -60,9 +60,5 @@ def test_repshare_begins_late_and_is_compared_on_both_draws(run, nothing_trains)
     ahead = tables.lead_at(run)
     assert ahead[20].mean() < 0 < ahead[100].mean()
     assert [gains.shape for gains in tables.over_fd(run, 0.1)] == [(3,), (3,)]
-
-
-def test_the_first_round_at_a_level_counts_test_images():
-    path = np.stack([np.full((2, 2), [0.9, test]) for test in (0.1, 0.5, 0.7)])
-    assert tables.reached(path, 50, pace=5) == 5
-    assert tables.reached(path, 80, pace=5) is None
+    table = tables.ahead_of_fd(run)
+    assert table.shape == (3, 2) and (table == "not run").sum().sum() == 1
