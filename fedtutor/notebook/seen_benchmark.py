@@ -17,7 +17,7 @@ from ..experiments import arenas, ranks, recipes
 from ..experiments.recording import SEEDS
 from ..figures import display_name, method_order
 from ..methods import METHODS
-from .conditions import OTHERS, OWN, REAL, SCENARIO, answered
+from .conditions import OTHERS, OWN, REAL, SCENARIO, answered, told_weightings, weightings
 from .frame import VERDICT_BOX, _show
 
 NOT_FEDERATED = ("solo", "central")
@@ -232,6 +232,8 @@ def advice(mini: Mapping, real: Mapping, four: Mapping) -> list[str]:
     both = [m for m in best if m in again]
     price = [f"{display_name(m)} sends {sent[m] / sent['fedavg']:.1f} times FedAvg's bytes."
              for m in both]  # fmt: skip
+    if "scaffold" in both:  # section 8 asks whether its lead is its own
+        price.append(told_weightings(weightings())[1])
     own, there, other = (_named(better(*asked))
                          for asked in ((mini, OWN), (real, OWN), (four, OTHERS)))  # fmt: skip
     return [
