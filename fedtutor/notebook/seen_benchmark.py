@@ -233,16 +233,21 @@ def advice(mini: Mapping, real: Mapping, four: Mapping) -> list[str]:
     price = [f"{display_name(m)} sends {sent[m] / sent['fedavg']:.1f} times FedAvg's bytes."
              for m in both]  # fmt: skip
     if "scaffold" in both:  # section 8 asks whether its lead is its own
-        price.append(told_weightings(weightings())[1])
+        alike = told_weightings(weightings())[1]
+        price.append(alike)
+        if "cannot be told apart" in alike:
+            price.append(
+                "So FedAvg that counts clients alike is as good a choice, for fewer bytes."
+            )
     own, there, other = (_named(better(*asked))
                          for asked in ((mini, OWN), (real, OWN), (four, OTHERS)))  # fmt: skip
     return [
         f"*For others' digits*, no federated method beats {_named(best)} in section 5, and none "
         f"beats {_named(again)} on the real digits of section 8.",
         f"So take {_named(both)}." if both else "So no method leads on both.", *price,
-        f"*For the own digits*, try training alone first: it is beaten by {own} in section 5, and "
-        f"by {there} on the real digits. *With four different networks*, training alone is beaten "
-        f"on others' digits by {other}.",
+        f"*For the own digits*, try training alone first: of the federated methods, {own} beats "
+        f"it in section 5, and {there} on the real digits. *With four different networks*, "
+        f"training alone is beaten on others' digits by {other}.",
     ]  # fmt: skip
 
 
