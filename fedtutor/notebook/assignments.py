@@ -4,8 +4,8 @@
 
 writes `my-course/source/03/03_name.ipynb` and, once, `my-course/nbgrader_config.py`. Its source is
 `notebooks/solutions/03_name.ipynb`: questions, answers, checks, and cells that define their names;
-discussions of the answers are left out. Each `mark` of a check is worth one point, and a
-check that is right in part earns its part.
+discussions of the answers are left out. Each call of `mark` or `mark_each` in a check is worth one
+point, and a check that is right in part earns its part.
 """
 
 import ast
@@ -23,7 +23,11 @@ c.ClearSolutions.code_stub = {{"python": "# your code here"}}
 c.ExecutePreprocessor.timeout = 900  # seconds for a cell: some of them train
 c.Execute.kernel_name = "python3"
 """
-EARNED = """
+MARKED = """\
+### BEGIN HIDDEN TESTS
+exercises.earned(0)
+### END HIDDEN TESTS
+{source}
 ### BEGIN HIDDEN TESTS
 exercises.earned({points})
 ### END HIDDEN TESTS"""
@@ -62,7 +66,7 @@ def assignment(solutions, where: str = "solutions") -> tuple:
         elif "check" in tags:
             points = _marks(cell.source)
             everything += points
-            source = cell.source + EARNED.format(points=points) if points else cell.source
+            source = MARKED.format(source=cell.source, points=points) if points else cell.source
             cells.append(new_code_cell(source, id=name, metadata=_about(name, points=points)))
         elif "solution" in tags:
             source = _bracketed(cell.source)
@@ -147,6 +151,7 @@ def _bracketed(source: str) -> str:
 
 
 def _marks(source: str) -> int:
-    """How many calls of `mark` stand in a check; one in a loop counts once."""
+    """How many calls of `mark` and `mark_each` stand in a check."""
     calls = [node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
-    return sum(isinstance(call, ast.Attribute) and call.attr == "mark" for call in calls)
+    names = ("mark", "mark_each")
+    return sum(isinstance(call, ast.Attribute) and call.attr in names for call in calls)

@@ -18,7 +18,7 @@ The first `exercise` cell opens with the heading `## Exercises`.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -49,10 +49,21 @@ def mark(name: str, answer, code: str, *, of: Callable | None = None) -> None:
     print(f"{name:<32} {said}")
 
 
+def mark_each(name: str, answers: Mapping, codes: Mapping[str, str]) -> None:
+    """`mark` one answer per entry of `codes`; an entry that `answers` lacks is *not answered yet*.
+
+    name: with {} where the key stands, as "1 · does {} change it".
+    """
+    given = answers if isinstance(answers, Mapping) else {}
+    for key, code in codes.items():
+        mark(name.format(key), given.get(key, ...), code)
+
+
 def earned(points: float) -> float:
     """Of `points`, the share that was right in all calls of `mark` since the last `earned`.
 
-    The last line of a check in an nbgrader assignment; 0 where nothing was marked.
+    The last line of a check in an nbgrader assignment; 0 where nothing was marked. It is the first
+    line, too, because an earlier check may have ended with an error.
     """
     share = _said.count(RIGHT) / len(_said) if _said else 0.0
     _said.clear()

@@ -35,7 +35,8 @@ MEMORIES = {
 }
 TAUS, EPOCHS, SHARES = (1.0, 3.0, 10.0), (1, 2, 4), (0, 0.1, 0.3)
 EWC, LAMBDAS, OMEGAS = (0.01, 0.1, 0.7, 1.0), (0.0, 0.002, 0.0051, 0.1), (1.0, 2.0, 3.0, 4.0)
-SETS = {"Tiny-ImageNet": None, "CIFAR-10": "cifar10", "Fashion-MNIST": "fashion-mnist"}
+CIFAR = "CIFAR-10 (paper: CIFAR-100)"
+SETS = {"Tiny-ImageNet": None, CIFAR: "cifar10", "Fashion-MNIST": "fashion-mnist"}
 NETWORKS = {
     "no mixer": ["small_resnet", "small_cnn", "small_mobile", "small_cnn"],
     "no resnet": ["small_mixer", "small_cnn", "small_mobile", "small_mixer"],
@@ -259,7 +260,7 @@ def _by_epochs() -> dict[str, str]:
     return {f"with FNTD, {count}": f"without FNTD, {count}" for count in counts}
 
 
-ANOTHER = {"note": "CIFAR-100 for CIFAR-10"}
+PHOTOGRAPHS = {"less": CIFAR, "base": "CIFAR-10", "decides": ("Tiny-ImageNet", "Fashion-MNIST")}
 TABLES: dict[str, tuple[str, Callable, Callable, dict]] = {
     # name: (title, rows of a run, printed numbers, what `Rows` needs besides)
     "X, partial": ("Table X", lambda run: _pieces(run, True), _printed_pieces,
@@ -302,12 +303,12 @@ TABLES: dict[str, tuple[str, Callable, Callable, dict]] = {
                         {"less": "strong augmentation", "decides": ("weak augmentation",)}),
     "Fig. 7": ("Fig. 7, photographs for FCCM",
                lambda run: _sets(run, "fccl"), lambda: _printed_sets(paper("Fig7", "AVG")),
-               {"less": "CIFAR-10", "decides": ("Tiny-ImageNet", "Fashion-MNIST"), **ANOTHER}),
+               PHOTOGRAPHS),
     "XIII, sets": ("Table XIII, photographs for FISL",
                    lambda run: _sets(run, "fccl+"),
                    lambda: _printed_sets({name.removesuffix("/weak"): value
                                           for name, value in paper("XIII").items()}),
-                   {"less": "CIFAR-10", "decides": ("Tiny-ImageNet", "Fashion-MNIST"), **ANOTHER}),
+                   PHOTOGRAPHS),
     "XVIII": ("Table XVIII, one network replaced", _networks, _printed_networks,
               {"less": _with_its_own({f"FCCL, {w}": [f"FedMD, {w}", f"FCCL+, {w}"]
                                       for w in NETWORKS}),
@@ -326,4 +327,4 @@ def _share(share: float) -> str:
 
 
 def _printed_sets(found: Mapping[str, float]) -> dict[str, float]:
-    return {name: found["Cifar-100" if name == "CIFAR-10" else name] for name in SETS}
+    return {name: found["Cifar-100" if name == CIFAR else name] for name in SETS}

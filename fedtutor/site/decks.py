@@ -1,11 +1,12 @@
 """A lesson as slides and as a handout of one page, both made from its notebook.
 
 Nothing is marked by hand: the parts of a lesson are known by how it is written. Of each section a
-slide has the paper's reason and its equations; then come every prediction, every figure with what
-there is to see in it, the round from scratch, the questions for oneself, the verdicts, and the
-summary. The handout has
-*In one minute*, what was found, the algorithm, and the questions. Both are single files without a
-script: a slide fills the window (scroll, or the arrow keys), and a printer gives each its page.
+slide has the paper's reason and its equations; then come every prediction, every figure or table
+with what there is to see in it, printed numbers, lists, the round from scratch, the questions for
+oneself, and the verdicts with their rule. What was found comes last, before the summary. The
+handout has *In one minute*, the algorithm, and the questions, and no result. Both are single files
+without a script: a slide fills the window (scroll, or the arrow keys), and a printer gives each its
+page.
 """
 
 import html
@@ -24,10 +25,11 @@ from .pages import Renderer, Site, alternative, localized, quiet, title_of, writ
 
 LEFT_OUT = ("Exercises", "Further reading", "Glossary", "Notation", "Appendix", "How to read")
 REASON, PREDICT, SEEN = "**The paper's reason", "**Predict", "**What you see"
-FOUND, ASKED = "**What we found", "**Ask yourself"
+FOUND, ASKED, RULE = "**What we found", "**Ask yourself", "**How a claim is judged"
 EQUATIONS = 2  # on the slide of a section
 VERDICTS = 8  # on a slide
 LEAST, MOST = 6, 28  # lines of a round from scratch that are shown
+PRINTED = 12  # lines that a cell may print to have a slide
 
 
 @dataclass
@@ -62,7 +64,7 @@ def write(notebook: Path, site: Site) -> list[Path]:
 
 def handout(shown: list[Slide]) -> list[Slide]:
     """The slides whose content stands on the handout; its questions without the replies."""
-    kinds = ("title", "minute", "found", "algorithm", "question")
+    kinds = ("title", "minute", "algorithm", "question")
     chosen = [slide for slide in shown if slide.kind in kinds]
     return [Slide(s.kind, "" if s.kind != "title" else s.title, _bare(s.text), s.more)
             for s in chosen]  # fmt: skip
@@ -85,13 +87,17 @@ def slides(notebook) -> list[Slide]:
             if not section.startswith(LEFT_OUT):
                 _of_outputs(cell, section, shown)
             continue
-        for block in _blocks(cell.source):
+        blocks = _blocks(cell.source)
+        for before, block in zip(["", *blocks], blocks, strict=False):
             if block.startswith("## "):
                 section = block.removeprefix("## ").partition("\n")[0]
                 if not section.startswith(LEFT_OUT):
                     shown.append(Slide("section", section))
             elif not section.startswith(LEFT_OUT):
                 _of_text(block, section, shown)
+                if section and before.endswith(":") and block.startswith("- "):
+                    _listed(before, block, section, shown)
+    shown.sort(key=lambda slide: 2 * (slide.title == "Summary") + (slide.kind == "found"))
     return [s for i, s in enumerate(shown) if s.text or s.more or _last_of(shown, i)]
 
 
@@ -121,7 +127,7 @@ def _of_text(block: str, section: str, shown: list[Slide]) -> None:
                 shown[-1].text += "\n\n" + text
             else:
                 shown.append(Slide("minute", "In one minute", text))
-    elif block.startswith(PREDICT):
+    elif PREDICT in block:
         shown.append(Slide("predict", section, block))
     elif block.startswith(SEEN):
         _seen(block, section, shown)
@@ -141,9 +147,22 @@ def _opened(block: str, section: str, shown: list[Slide]) -> None:
     home.text = f"{home.text}\n\n{block}".strip()
 
 
+def _listed(before: str, block: str, section: str, shown: list[Slide]) -> None:
+    """A list goes below the sentence that announces it."""
+    home = shown[-1] if shown and shown[-1].text.endswith(before) else None
+    if home is None:
+        shown.append(home := Slide("list", section, before))
+    home.text += f"\n\n{block}"
+
+
 def _seen(text: str, section: str, shown: list[Slide]) -> None:
+    """Two sentences below the figure, the others on the next slide."""
+    paragraph, _, further = text.partition("\n\n")
+    paragraph, first = " ".join(paragraph.split()), ""
     if shown and shown[-1].kind == "figure" and not shown[-1].text:
-        shown[-1].text = _sentences(text, 2)
+        first = shown[-1].text = _sentences(paragraph, 2)
+    if rest := f"{paragraph.removeprefix(first).strip()}\n\n{further}".strip():
+        shown.append(Slide("seen", section, rest))
 
 
 def _sentences(text: str, most: int) -> str:
@@ -158,7 +177,7 @@ def _of_outputs(cell, section: str, shown: list[Slide]) -> None:
     for output in cell.outputs:
         data = output.get("data", {})
         text = re.sub(r"</?div[^>]*>\n*", "", data.get("text/markdown", "")).strip()
-        text = text.removeprefix("> ")
+        text = re.sub(r"^> ?", "", text, flags=re.M)
         if "image/png" in data:
             alt = html.escape(alternative(output))
             source = data["image/png"].replace("\n", "")
@@ -166,11 +185,19 @@ def _of_outputs(cell, section: str, shown: list[Slide]) -> None:
             shown.append(Slide("figure", section or "A round", more=image))
         elif cell.source.startswith("algorithm(") and "text/html" in data:
             shown.append(Slide("algorithm", "The algorithm", more=quiet(data["text/html"])))
+        elif text.startswith(RULE):
+            shown.append(Slide("rule", section, text))
+        elif _open(cell) and "<table" in data.get("text/html", ""):
+            shown.append(Slide("table", section, more=quiet(data["text/html"])))
+        elif _open(cell) and 0 < output.get("text", "").count("\n") <= PRINTED:
+            shown.append(
+                Slide("printed", section, more=f"<pre>{html.escape(output['text'])}</pre>")
+            )
         elif text.startswith(FOUND):
-            shown.append(Slide("found", "In one minute", text))
+            shown.append(Slide("found", "What we found", text))
         elif text.startswith(ASKED):
             shown.append(Slide("question", section, text))
-        elif text.startswith(SEEN):
+        elif text and section:
             _seen(text, section, shown)
     lines = cell.source.strip().count("\n") + 1
     if "from scratch" in section and LEAST <= lines <= MOST and not cell.metadata.get("jupyter"):
@@ -183,6 +210,11 @@ def _of_outputs(cell, section: str, shown: list[Slide]) -> None:
         head = '<tr><th scope="col">Claim</th><th scope="col">Verdict</th></tr>'
         table = f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
         shown.append(Slide("verdicts", section, more=table))
+
+
+def _open(cell) -> bool:
+    """Whether a reader sees what the cell does; what it shows then has a slide."""
+    return not (cell.metadata.get("jupyter") or cell.metadata.get("tags"))
 
 
 def _html(slide: Slide, page: Path, site: Site) -> str:

@@ -120,6 +120,17 @@ def test_points_count_since_the_last_time(capsys):
     assert exercises.earned(3) == 1.0 and exercises.earned(3) == 0
 
 
+def test_a_check_that_ends_with_an_error_gives_the_next_one_nothing():
+    exercises.mark("1 · sum", 1, exercises.code("1 · sum", 1))  # and then an error
+    made, _ = assignments.assignment(small())
+    last = [block.source for block in made.cells if "earned" in block.source][-1]
+    lines = [line for line in last.splitlines() if not line.startswith("###")]
+    space = {"exercises": exercises, "most": ...}
+    with redirect_stdout(io.StringIO()):
+        exec("\n".join(lines[:-1]), space)
+    assert eval(lines[-1], space) == 0
+
+
 @pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
 def test_every_notebook_makes_an_assignment(path, tmp_path):
     target, everything = assignments.write(path, tmp_path)

@@ -32,8 +32,37 @@ def test_cleared_notebooks_have_no_outputs_and_are_otherwise_the_same(folder):
         held = nbformat.read(path, as_version=4)
         nbformat.validate(held)
         ours = nbformat.read(ROOT / "notebooks" / path.name, as_version=4)
-        assert [cell.source for cell in held.cells] == [cell.source for cell in ours.cells]
+        for cell, own in zip(held.cells, ours.cells, strict=True):
+            words = cell.cell_type == "markdown"
+            assert cell.source == (course._linked(own.source, path.parent) if words else own.source)
         assert not any(cell.get("outputs") for cell in held.cells)
+
+
+def test_no_findings_and_no_dead_links(folder):
+    readme = (folder / "README.md").read_text()
+    assert "What was found" not in readme and "front.png" not in readme
+    assert "./run lab" in readme and "## Ways in" in readme and "Sixteen lessons" in readme
+    assert (
+        not (folder / "data/results/front.png").exists() and not (folder / "data/reports").exists()
+    )
+    for page in folder.rglob("*.md"):
+        for link in course.LINK.finditer(page.read_text()):
+            assert link[2].startswith("http") or (page.parent / link[2]).exists(), (page, link[0])
+
+
+def test_with_outputs_findings_stay_and_an_assignment_does_not(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    for name in ("notebooks", "work/source/03", "data/results"):
+        (home / name).mkdir(parents=True)
+    (home / "README.md").write_text("## What was found\nIt.\n[a](TEACHING.md)\n## Ways in\n")
+    for name in ("work/nbgrader_config.py", "work/source/03/03.ipynb", "data/results/front.png"):
+        (home / name).write_text("")
+    monkeypatch.setattr(course, "ROOT", home)
+    course.write(tmp_path / "copy")
+    left = {p.relative_to(tmp_path / "copy").as_posix() for p in (tmp_path / "copy").rglob("*")}
+    assert left == {"README.md", "notebooks", "data", "data/results", "data/results/front.png"}
+    text = (tmp_path / "copy" / "README.md").read_text()
+    assert text == "## What was found\nIt.\na\n## Ways in\n"
 
 
 def test_nothing_is_overwritten(folder, tmp_path):

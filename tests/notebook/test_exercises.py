@@ -244,6 +244,17 @@ def test_marks(capsys, right, same, wrong):
     assert said == ["right", "right", "not yet", "not yet", "not yet", "not yet"]
 
 
+def test_an_entry_that_is_left_out_is_not_answered(capsys):
+    codes = {key: exercises.code(f"does {key} hold", key == "a") for key in "abc"}
+    exercises.mark_each("does {} hold", {"a": True, "b": True, "z": True}, codes)
+    exercises.mark_each("does {} hold", None, codes)
+    lines = capsys.readouterr().out.splitlines()
+    said = [exercises.RIGHT, exercises.WRONG, exercises.OPEN, *[exercises.OPEN] * 3]
+    assert lines == [
+        f"{f'does {key} hold':<32} {word}" for key, word in zip("abc" * 2, said, strict=True)
+    ]
+
+
 @pytest.mark.parametrize("answer", [..., None, [None, None], [...], {"a": ..., "b": None}])
 def test_an_untouched_answer_is_neutral(capsys, answer):
     exercises.mark("task", answer, "00000000", of=lambda a: 1 / 0)
@@ -320,8 +331,11 @@ def faults(cells) -> list[str]:
             found.append(f"hint of exercise {number}")
         if not any("..." in cell.source for cell in code):
             found.append(f"stub of exercise {number}")
-        if not any("check" in cell.metadata.tags for cell in code):
+        checks = [cell.source for cell in code if "check" in cell.metadata.tags]
+        if not checks:
             found.append(f"check of exercise {number}")
+        if any(re.search(r"for .+\.items\(\):\s+exercises\.mark\(", text) for text in checks):
+            found.append(f"exercise {number} marks what is there: use mark_each")
     if levels != sorted(levels, key=["recall", "apply", "extend", ""].index):
         found.append("order: recall, apply, extend")
     if asked and "*predict" not in cells[asked[0]].source.lower():

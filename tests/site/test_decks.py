@@ -19,6 +19,7 @@ LESSONS = [
     if "**In one minute**" in path.read_text(encoding="utf-8")
 ]  # fmt: skip
 PRINTED = '<div class="printed">\n\n> **What we found.** It helps.\n\n</div>'
+RULE = "> **How a claim is judged.** A number.\n>\n> - It *holds* if it is above zero."
 ASKED = """**Ask yourself.** Who knows?
 
 <details open><summary>Choose, then unfold your choice</summary>
@@ -44,6 +45,10 @@ def out(**data):
     return new_output("display_data", data, metadata=about)
 
 
+def asks(cell):
+    return "exercise" in cell.metadata.get("tags", [])
+
+
 def lesson():
     return new_notebook(cells=[
         new_markdown_cell("# 03 · Drift: why\n\nAuthors, *Paper*.\n\n**In one minute**\n\n"
@@ -58,6 +63,12 @@ def lesson():
         new_code_cell("plot()", outputs=[out(image_png=PIXEL)]),
         new_markdown_cell("**What you see.** It rises. By a lot. Third."),
         new_code_cell("question()", outputs=[out(text_markdown=ASKED)]),
+        new_markdown_cell("Two ways:\n\n- up\n- down\n\n**The mask.** **Predict.** Which share?"),
+        new_code_cell("print()", outputs=[new_output("stream", text="1 < 2\n")]),
+        new_code_cell("hidden()", metadata={"jupyter": {"source_hidden": True}},
+                      outputs=[new_output("stream", text="no slide\n"),
+                               out(text_markdown="**The answer.** Less.")]),
+        new_code_cell("verdict_box()", outputs=[out(text_markdown=RULE)]),
         new_markdown_cell("## 2. A whole round from scratch"),
         new_code_cell("\n".join(f"step_{n} = {n}" for n in range(10))),
         new_markdown_cell("## Exercises\n\n### Exercise 1\n\n**Predict.** Nothing."),
@@ -70,15 +81,19 @@ def lesson():
 def test_the_slides_of_a_lesson_in_order():
     shown = decks.slides(lesson())
     assert [slide.kind for slide in shown] == [
-        "title", "minute", "minute", "figure", "found", "algorithm", "section", "predict", "figure",
-        "question", "code", "section",
+        "title", "minute", "minute", "figure", "algorithm", "section", "predict", "figure", "seen",
+        "question", "list", "predict", "printed", "seen", "rule", "code", "found", "section",
     ]  # fmt: skip
-    assert shown[0].text == "Authors, *Paper*." and shown[4].text == "**What we found.** It helps."
+    assert shown[0].text == "Authors, *Paper*." and shown[-2].text == "**What we found.** It helps."
     assert shown[1].text == "**The problem.** Drift.\n\n**The idea.** A leash."
-    assert shown[6].text == "**The paper's reason** (Sec. 2). One. Two. Three. Four.\n\n$$a = b$$"
-    assert shown[8].text == "**What you see.** It rises. By a lot."
+    assert shown[5].text == "**The paper's reason** (Sec. 2). One. Two. Three. Four.\n\n$$a = b$$"
+    assert shown[7].text == "**What you see.** It rises. By a lot." and shown[8].text == "Third."
+    assert shown[10].text == "Two ways:\n\n- up\n- down"
+    assert shown[11].text == "**The mask.** **Predict.** Which share?"
+    assert shown[12].more == "<pre>1 &lt; 2\n</pre>" and shown[13].text == "**The answer.** Less."
+    assert shown[14].text.startswith("**How a claim is judged.** A number.\n\n- It *holds*")
     assert shown[-1].title == "Summary" and shown[-1].text == "- Leashes help."
-    assert "step_9" in shown[-2].more
+    assert "step_9" in shown[-3].more
 
 
 def test_a_handout_asks_and_does_not_answer():
@@ -86,6 +101,7 @@ def test_a_handout_asks_and_does_not_answer():
     text = "\n".join(slide.text for slide in kept)
     assert "Who knows?" in text and "- the server\n- nobody" in text
     assert "because it sees sums" not in text and "It rises" not in text
+    assert "We found" not in text and "It helps" not in text
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +120,12 @@ def test_every_lesson_has_its_slides_and_its_handout(path, site):
     assert len(deck.select(".slide.figure img")) == figures
     assert all(image["alt"].strip() for image in deck("img"))
     assert len(deck.select(".slide.title h1")) == len(handout("h1")) == 1
-    assert deck.select(".slide.found") and handout.select(".found")
+    assert deck.select(".slide.found") and not handout.select(".found")
+    told = nbformat.read(path, as_version=4).cells
+    asked = sum(len(re.findall(r"^.*\*\*Predict", cell.source, flags=re.M)) for cell in told
+                if cell.cell_type == "markdown" and not asks(cell)
+                and "## Appendix" not in cell.source)  # fmt: skip
+    assert len(deck.select(".slide.predict")) == asked
     for page in (deck, handout):
         assert not page(["script", "iframe"]) and not re.search(r"\$\$|\*\*", page.main.get_text())
     if "b_" not in path.stem:
