@@ -119,7 +119,7 @@ def bill(run, methods: Sequence[str]) -> tuple[pd.DataFrame, dict]:
         rows.append({
             "what crosses": ", ".join(sorted(names)), "one round": human_bytes(sum(names.values())),
             "networks per client": len({"model", *fed.clients[0].models} | received),
-            "Table III": int(printed[display_name(method)].partition("|")[0] or 1),
+            "printed in Table III": int(printed[display_name(method)].partition("|")[0] or 1),
         })  # fmt: skip
     return pd.DataFrame(rows, index=[display_name(m) for m in methods]), crossed
 
@@ -237,7 +237,7 @@ def sides(pulls: Mapping[str, Sequence[float]], *, title: str) -> Figure:
     figure = canvas(title, height=3.1)
     panels = figure.subplots(1, len(pulls), sharex=True, sharey=True, squeeze=False)[0]
     most = max(abs(float(v)) for values in pulls.values() for v in values)
-    edges = np.linspace(-most, most, 42)
+    edges = most * np.arange(-20, 21) / 20  # zero is an edge: no bar has both colors
     for axes, (name, values) in zip(panels, pulls.items(), strict=True):
         values = np.asarray(values, dtype=float)
         counts, _ = np.histogram(values, edges)

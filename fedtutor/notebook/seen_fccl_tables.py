@@ -3,6 +3,7 @@
 `compared(run, name)` reads one table; `run` is what the start cell made.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..experiments.arenas import ARENAS
 from ..experiments.arenas import RECIPE as BENCHMARK
 from ..papers import published_table, spread, verdict, weakest
 from ..papers.verdicts import HOLDS, UNDECIDED
+from . import rows as shared
 from .doubts import accuracy, before_local
 from .rows import Rows, signed, told
 from .seen import on_real_digits
@@ -105,7 +107,8 @@ def taught(run) -> pd.DataFrame:
         rows[name] = [*row, points(accuracy(results, "inter") - before_local(results))]
     gains = published_table("FCCL", "text").set_index("method")["value"]
     rows["both, printed"] = ["", f"{gains.iloc[0]:+.1f}", "", f"{gains.iloc[1]:+.1f}", ""]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=TAUGHT)
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=TAUGHT)
+    return table.rename_axis(columns=f"Fig. 8, in %. {setting(found['none'])} · recorded")
 
 
 def controls(run) -> dict[str, np.ndarray]:
@@ -176,6 +179,17 @@ def sorted_out(gains: Mapping[str, Sequence[float]]) -> tuple[list[str], list[st
 def points(gains: Sequence[float]) -> str:
     """Mean ± sd with its sign, and a * where the seeds tell it from zero: "+4.1 ± 0.8*"."""
     return signed(gains) + told(gains).strip()
+
+
+def gained(gains: Sequence[float]) -> str:
+    """`points` without a plus, where the verb says the direction: "4.1 ± 0.8*"."""
+    return points(gains).lstrip("+")
+
+
+def against(what: str, other: str, gains: Sequence[float], where: str = "") -> str:
+    """`rows.against`, with a * behind a difference that is told."""
+    text = shared.against(what, other, gains, where)
+    return re.sub(r"(?<=± )[\d.,]*\d", r"\g<0>*", text) if told(gains) else text
 
 
 def listed(names: Sequence[str]) -> str:

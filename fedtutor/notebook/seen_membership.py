@@ -18,7 +18,7 @@ from ..distillation import match_gradients
 from ..experiments import attack_studies
 from ..methods.fedavg import average
 from ..methods.shared import privacy
-from ..papers import spread
+from ..papers import spread, weakest
 from ..randomness import generator
 
 DEFENSES = {
@@ -189,11 +189,30 @@ def apart(study: Mapping[str, Mapping], one: str, other: str, *, way: str,
         there = study[one][client][way]
         here = there[max(there, key=int)]
         if nearest:
-            here = min(there.values(), key=lambda m: abs(np.mean(m["accuracy"])
-                                                         - np.mean(last["accuracy"])))  # fmt: skip
+            here = there[_nearest(there, last)]
         for key, values in found.items():
             values.append(100 * np.subtract(here[key], last[key]))
     return {key: np.mean(values, 0) for key, values in found.items()}
+
+
+def _nearest(moments: Mapping[str, dict], last: dict) -> str:
+    """Which round of `moments` is nearest in accuracy to `last`, mean over seeds."""
+    level = np.mean(last["accuracy"])
+    return min(moments, key=lambda moment: abs(np.mean(moments[moment]["accuracy"]) - level))
+
+
+def nearest_rounds(study: Mapping[str, Mapping], one: str, other: str, *, way: str) -> list[int]:
+    """The rounds of `one` that `apart` takes with `nearest`; one of them if clients agree."""
+    return sorted({int(_nearest(study[one][client][way], ways[way][max(ways[way], key=int)]))
+                   for client, ways in study[other].items()})  # fmt: skip
+
+
+def least_lead(study: Mapping[str, Mapping]) -> tuple[str, np.ndarray]:
+    """FedAvg's AUC less FedLGD's in points, last uploads: the client that decides, and [seeds]."""
+    last = last_upload(study)
+    leads = dict(zip(study["FedAvg"], 100 * (last["FedAvg"] - last["FedLGD"]), strict=True))
+    decides = weakest(leads)
+    return decides, leads[decides]
 
 
 def roc_points(scores: Sequence[float], member: Sequence[bool]) -> tuple[list, list]:

@@ -41,11 +41,11 @@ def arenas_gain(entries):
 
 def test_repshare_step_by_step(nothing_trains):
     table = conditions.steps(SEEDS)
-    assert table.shape == (8, 3) and conditions.OPEN not in table.to_numpy()
-    assert table.iloc[0]["RepShare (%)"].startswith("10.0")
+    assert table.shape == (8, 4) and conditions.OPEN not in table.to_numpy()
+    assert table.iloc[0]["RepShare, own digits (%)"].startswith("10.0")
     assert len(conditions.suspects(SEEDS)) == 9
     said = conditions.told_steps(SEEDS)
-    assert len(said) == 6 and "it was the sums" in said[0]
+    assert len(said) == 9 and "it was the sums" in said[0]
     level = float(table.iloc[6]["difference (points)"].split()[0])
     assert ("ahead" in said[2]) == (level > 0)
 
@@ -75,12 +75,3 @@ def test_an_answer_that_changes_with_the_conditions_is_named(nothing_trains):
         pair = [conditions._answer(found[label][where, "own digits"])
                 for where in (conditions.HERE, conditions.THERE)]  # fmt: skip
         assert named.get(label, (pair[0], pair[0])) == tuple(pair)
-
-
-def test_a_lead_is_asked_for_the_weighting(nothing_trains):
-    found = conditions.weightings()
-    assert len(found) == 6 and all(len(row) == len(SEEDS) for row in found.values())
-    table = conditions.two_by_two(found)
-    assert table.shape == (3, 3) and table.iloc[0, 0] == table.iloc[2, 0]
-    assert table.iloc[0, 1] == table.iloc[1, 1] and len(conditions.told_weightings(found)) == 3
-    assert np.mean(found["fedavg", "clients alike"]) > np.mean(found["fedavg", "by images"])

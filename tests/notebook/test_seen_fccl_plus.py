@@ -131,3 +131,4 @@ def test_sides_says_on_how_many_images_the_teacher_fights():
     assert figure.axes[0].get_title(loc="left") == "x: fights on 25 %"
     right = [bar for bar in figure.axes[0].patches if bar.get_x() >= 0]
     assert sum(bar.get_height() for bar in right) == 1
+    assert 0 in [bar.get_x() for bar in right]  # no bar lies across zero

@@ -73,6 +73,7 @@ def test_clients_stand_beside_their_own_printed_numbers(run):
 def test_teachers_are_compared_with_none(run, nothing_trains):
     found = tables.taught(run)
     assert list(found.columns) == tables.TAUGHT and found.shape == (5, 5)
+    assert "digits-partial" in found.columns.name
     assert found.loc["none", "own digits, minus none"] == ""
     both = tables.compared(run, "teachers").gains("both", home=True)
     assert found.loc["both", "own digits, minus none"] == tables.points(both)
@@ -101,6 +102,17 @@ def test_what_the_seeds_tell_is_sorted_out():
     assert tables.points(gains["a"]) == "+1.1 ± 0.1*"
     assert tables.points([0.2, -0.2]) == "0.0 ± 0.3"
     assert list(tables.in_points(gains)["points"]) == ["+1.1 ± 0.1*", "-1.1 ± 0.1*", "+0.7 ± 1.5"]
+
+
+def test_a_sentence_marks_what_is_told():
+    ahead, unclear = [1.0, 1.1, 1.2], [1.0, -1.0, 2.0]
+    assert (tables.gained(ahead), tables.gained([-v for v in ahead])) == (
+        "1.1 ± 0.1*",
+        "-1.1 ± 0.1*",
+    )
+    assert tables.against("A", "B", ahead, "at home") == "A is 1.1 ± 0.1* points ahead of B at home"
+    assert tables.against("B", "A", [-v for v in ahead]) == "B is 1.1 ± 0.1* points behind A"
+    assert tables.against("A", "B", unclear) == "A is not told from B (+0.7 ± 1.5 points)"
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ def test_equal_accuracy_takes_the_nearest_round_and_the_same_message(way):
     both = {"fast": {"a": fast}, "slow": {"a": slow}}
     found = seen.apart(both, "fast", "slow", way=way, nearest=True)
     assert found["auc"] == pytest.approx([5, 5]) and found["accuracy"] == pytest.approx([2, 2])
+    assert seen.nearest_rounds(both, "fast", "slow", way=way) == [2]
     found = seen.apart(both, "fast", "slow", way=way, nearest=False)
     assert found["auc"] == pytest.approx([30, 30]) and found["accuracy"] == pytest.approx([32, 32])
 
@@ -74,6 +75,14 @@ def test_differences_are_the_mean_over_clients():
     other = {c: {"up": {"3": moment(0.4, 0.4)}} for c in "ab"}
     found = seen.apart({"one": one, "other": other}, "one", "other", way="up", nearest=False)
     assert found["auc"] == pytest.approx([30, 30])
+
+
+def test_the_client_with_the_least_lead_decides():
+    last = {"FedAvg": {"a": 0.9, "b": 0.7}, "FedLGD": {"a": 0.5, "b": 0.6}}
+    study = {words: {c: {"up": {"2": moment(0.5, 0), "10": moment(0.5, v)}}
+                     for c, v in clients.items()} for words, clients in last.items()}  # fmt: skip
+    decides, least = seen.least_lead(study)
+    assert decides == "b" and least == pytest.approx([10, 10])
 
 
 def test_a_promise_bounds_what_is_found_or_says_nothing():

@@ -1,0 +1,148 @@
+"""What notebook 07 doubts about its own table: whose lead it is, and how much is luck.
+
+Nothing here trains but `one_formula`.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+
+import numpy as np
+import pandas as pd
+
+from .. import measures, rounds
+from ..experiments import arenas, ranks, recipes
+from ..experiments.recording import SEEDS
+from ..figures import display_name
+from ..papers import spread, verdict
+from ..papers.verdicts import HOLDS, UNDECIDED
+from .conditions import OTHERS, OWN, REAL
+from .frame import sentence
+from .rows import signed, told
+
+LUCK = "told apart by luck, if all were equal"
+LAST_DIGITS = 1e-5  # of a weight; what rounding alone makes is below
+EITHER = ("So either lifts FedAvg: corrections, or counting alike. The seeds do not tell that both "
+          "together bring more.")  # fmt: skip
+
+# --------------------------------------------------------------------------- whose lead it is
+
+
+def weightings() -> dict[tuple[str, str], list[float]]:
+    """(method, whose clients count how) -> accuracy on other domains of the real digits.
+
+    The papers' own weights, and each method with the other ones.
+    """
+    swapped = {"fedavg.weighting": "uniform", "fednova.weighting": "uniform",
+               "scaffold.weighting": "samples", "observe": []}  # fmt: skip
+    found, methods = {}, ["fedavg", "fednova", "scaffold"]
+    for changes in ({}, swapped):
+        recipe = recipes.load(arenas.RECIPE, profile="quick", scenario=REAL, overrides=changes)
+        there = arenas.entries_of(recipe, methods, SEEDS)
+        for method, values in ranks.values(there, OTHERS).items():
+            alike = (method == "scaffold") == (not changes)
+            found[method, "clients alike" if alike else "by images"] = values
+    return found
+
+
+def two_by_two(found: Mapping[tuple[str, str], Sequence[float]]) -> pd.DataFrame:
+    """`weightings` of SCAFFOLD and FedAvg: both in percent, and their difference."""
+    rows = {"each as in its paper": ("clients alike", "by images"),
+            "both by images": ("by images",) * 2, "both alike": ("clients alike",) * 2}  # fmt: skip
+    table = {}
+    for words, (corrected, plain) in rows.items():
+        pair = [100 * np.array(found[key]) for key in (("scaffold", corrected), ("fedavg", plain))]
+        lead = pair[0] - pair[1]
+        table[words] = {"SCAFFOLD (%)": spread(pair[0], 1), "FedAvg (%)": spread(pair[1], 1),
+                        "SCAFFOLD minus FedAvg": signed(lead) + told(lead)}  # fmt: skip
+    return pd.DataFrame.from_dict(table, orient="index")
+
+
+def told_weightings(found: Mapping[tuple[str, str], Sequence[float]]) -> list[str]:
+    """What is left of SCAFFOLD's lead, in sentences."""
+    both = ("scaffold", "fedavg")
+    by_images, alike = ([100 * np.array(found[method, how]) for method in both]
+                        for how in ("by images", "clients alike"))  # fmt: skip
+    asked = (by_images[0] - by_images[1], alike[1] - by_images[1], alike[0] - alike[1])
+    enough = [verdict(values, +1) for values in asked] == [HOLDS, HOLDS, UNDECIDED]
+    return [
+        sentence(by_images[0] - by_images[1], digits=1,
+                 above="If both count clients by images, SCAFFOLD stays {value} points ahead.",
+                 below="If both count clients by images, SCAFFOLD is {value} points behind.",
+                 unclear="If both count clients by images, the two cannot be told apart."),
+        sentence(alike[0] - alike[1], digits=1,
+                 above="If clients count alike in both methods, SCAFFOLD keeps {value} points.",
+                 below="If clients count alike in both methods, SCAFFOLD is {value} points behind.",
+                 unclear="If clients count alike in both methods, the two cannot be told apart."),
+        sentence(alike[1] - by_images[1], digits=1,
+                 above="Counting alike lifts FedAvg by {value} points, without any correction.",
+                 below="Counting alike costs FedAvg {value} points.",
+                 unclear="Counting alike changes nothing in FedAvg that the seeds tell."),
+        EITHER if enough else "",
+    ]  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------ luck
+
+
+def by_luck(seeds: int, draws: int = 100_000) -> float:
+    """How often the rule tells two equal methods apart: normal differences with mean zero."""
+    drawn = np.random.default_rng(0).standard_normal((draws, max(seeds, 2)))
+    one_sign = np.abs(np.sign(drawn).sum(1)) == drawn.shape[1]
+    return float((one_sign & (np.abs(drawn.mean(1)) > 2 * drawn.std(1, ddof=1))).mean())
+
+
+def pairs(tables: Mapping[str, Mapping], asked: Mapping[str, str], lucky: float) -> pd.DataFrame:
+    """Arena and question: pairs told apart, all pairs, and how many luck would tell apart."""
+    rows = {}
+    for arena, entries in tables.items():
+        for question, column in asked.items():
+            told, every = ranks.told_apart(ranks.values(entries, column))
+            rows[f"{arena}, {question}"] = {"pairs": every, "told apart": told,
+                                            LUCK: f"{lucky * every:.0f}"}  # fmt: skip
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def one_formula(run) -> tuple[list[float], tuple]:
+    """FedAvg and FedNova, which are one formula where all clients take equally many steps.
+
+    How far their weights are apart after each round, as a share of FedAvg's way from the start,
+    and both weights after round 1 (None where the steps differ).
+    """
+    both = [run.federation(m, run.seeds[0], observe=[]) for m in ("fedavg", "fednova")]
+    apart, first = [], None
+    with both[0].workers(), both[1].workers():
+        for fed in both:
+            fed.method.start(fed)
+        begin = {n: w.clone() for n, w in both[0].server.model.state_dict().items()}
+        for number in range(1, run.recipe.settings.rounds + 1):
+            for fed in both:
+                rounds.play_round(fed, number)
+            a, b = (fed.server.model.state_dict() for fed in both)
+            apart.append(measures.weight_distance(a, b) / measures.weight_distance(a, begin))
+            if number == 1 and len({c.steps for c in both[0].clients}) == 1:
+                first = [{n: w.clone() for n, w in state.items()} for state in (b, a)]
+    return apart, first
+
+
+def grown(apart: Sequence[float]) -> str:
+    """When two runs of one formula part, in a sentence; see `one_formula`."""
+    quiet = len([*takewhile(lambda share: share < LAST_DIGITS, apart)])
+    if not 0 < quiet < len(apart):
+        return f"Rounds in which only last digits differ: {quiet} of {len(apart)}."
+    return (f"For {quiet} rounds only last digits differ. In round {quiet + 1} the difference is "
+            f"suddenly {apart[quiet] / apart[quiet - 1]:.0f} times as large.")  # fmt: skip
+
+
+def rows_apart(entries: Mapping[str, arenas.Entry]) -> str:
+    """How far the table's rows of `one_formula` are apart, in a sentence; "" where one is open."""
+    found = ranks.values(entries, OWN)
+    if not {"fedavg", "fednova"} <= found.keys():
+        return ""
+    most = 100 * np.abs(np.subtract(found["fednova"], found["fedavg"])).max()
+    return f"In section 5 the two rows are up to {most:.1f} points apart in a seed."
+
+
+def twins(entries: Mapping[str, arenas.Entry], method: str = "fedavg") -> list[str]:
+    """Methods whose accuracy at home is that of another in every seed."""
+    found = ranks.values(entries, OWN)
+    return [display_name(m) for m, row in found.items() if m != method and row == found.get(method)]
