@@ -247,20 +247,19 @@ def told_steps(seeds: Sequence[int]) -> list[str]:
         ),
         sentence(
             points(here[NO_PULL], here[conditions.PLAIN]),
-            above="Without any pull RepShare is another {mean} points higher, so in our setting "
-            "the pull itself is too strong.",
+            above="Without any pull RepShare gains another {mean} there, so the pull itself is too "
+            "strong.",
             below="Without any pull RepShare is {mean} points lower.",
             unclear="Without any pull RepShare changes by nothing that the seeds tell.",
             digits=0,
         ),
         sentence(
             points(free["repshare"], here[conditions.PLAIN]),
-            above="The same code on the same network gains {mean} points from our setting to its "
-            "conditions: there it has Adam, a smaller learning rate and 60 rounds.",
-            below="The same code on the same network loses {mean} points from our setting to its "
-            "conditions.",
-            unclear="The same code on the same network cannot be told apart in our setting and in "
-            "its conditions.",
+            above="The same code and network gain {mean} points in its conditions, with Adam, a "
+            "smaller learning rate and 60 rounds.",
+            below="The same code and network lose {mean} points in its conditions.",
+            unclear="The same code and network change in its conditions by nothing that the seeds "
+            "tell.",
             digits=0,
         ),
     ]

@@ -1,31 +1,43 @@
-"""What notebook 07 reads off its tables: who is above whom, at which cost, and how much is luck.
+"""What notebook 07 reads off its tables: who is above whom, and at which cost.
 
 Tables are dicts method -> `arenas.Entry`; a column is a key of `ranks.MEASURES`. Nothing here
-trains but `one_formula`.
+trains.
 """
 
 import sys
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 
 import numpy as np
 import pandas as pd
 
-from .. import measures, rounds
+from .. import measures
 from ..engine.kinds import is_ours
 from ..experiments import arenas, ranks, recipes
 from ..experiments.recording import SEEDS
 from ..figures import display_name, method_order
 from ..methods import METHODS
-from .conditions import OTHERS, OWN, REAL, SCENARIO, answered, told_weightings, weightings
+from ..papers import spread
+from .conditions import (
+    AS_PAPER,
+    OTHERS,
+    OWN,
+    REAL,
+    SCENARIO,
+    answered,
+    gains,
+)
 from .frame import VERDICT_BOX, _show
+from .rows import signed, told
+from .seen_benchmark_doubts import told_weightings, weightings
 
 NOT_FEDERATED = ("solo", "central")
-LUCK = "told apart by luck, if all were equal"
-LAST_DIGITS = 1e-5  # of a weight; what rounding alone makes is below
 ALL = ("other domains", "own domain")
 NOBODY = pd.DataFrame([{"method": "nobody may enter with these clients"}])
 COLUMNS = dict(zip(ALL, (OTHERS, OWN), strict=True))
+ABOUT = {  # of leaders, where the first line of their module says less
+    "fedproto": "FedAvg plus shared mean features of classes",
+    "fd": "only mean outputs of classes are shared",
+}
 COST = {
     "down and up (kB)": ("up (kB)", "down (kB)"),
     "passes": ("passes",),
@@ -80,6 +92,42 @@ def fixed(shown: Mapping[str, Mapping]) -> tuple[list[str], int]:
     names = federated(next(iter(shown.values()), {}))
     sure = [m for m in names if all(rows[m][0] == rows[m][1] for rows in shown.values())]
     return sure, len(names)
+
+
+def at_the_end(shown: Mapping[str, Mapping]) -> str:
+    """`, the last 2` where the ranks that the seeds fix are the last ones in every question."""
+    sure, _ = fixed(shown)
+    first = [rows[m][0] > len(rows) - len(sure) for rows in shown.values() for m in sure]
+    return f", the last {len(sure)}" if sure and all(first) else ""
+
+
+def leader(entries: Mapping[str, arenas.Entry], column: str) -> str:
+    """The federated method with the highest mean in a column."""
+    found = ranks.values(entries, column)
+    return max(federated(found), key=lambda m: np.mean(found[m]), default="")
+
+
+def leads(entries: Mapping[str, arenas.Entry], column: str) -> str:
+    """The same in words, and what it does."""
+    name = leader(entries, column)
+    return f"{display_name(name)} ({ABOUT.get(name) or _first_line(METHODS[name]).rstrip('.')})"
+
+
+def first(entries: Mapping[str, arenas.Entry], asked: Mapping[str, str]) -> list[str]:
+    """Who has the highest mean in each question, at which rank; who runs as in its paper."""
+    shown, said = intervals(entries, asked), []
+    for question, column in asked.items():
+        name, found = leader(entries, column), ranks.values(entries, column)
+        if name:
+            level = spread([100 * v for v in found[name]], 1)
+            rank = in_ranks({question: shown[question]}, name)
+            said.append(f"{display_name(name)} ({level} %; rank {rank})")
+    alike = [m for m in federated(entries) if AS_PAPER[m].startswith("yes")]
+    return [
+        f"**Who is first?** The highest means are those of {' and '.join(said) or 'nobody'}.",
+        f"**Does each method run as in its paper?** {len(alike)} of {len(federated(entries))} do; "
+        "the folded table of accuracies says what differs in the others.",
+    ]
 
 
 def in_ranks(shown: Mapping[str, Mapping], method: str) -> str:
@@ -161,6 +209,16 @@ def winners(entries: Mapping[str, arenas.Entry], asked: Mapping[str, str]) -> li
             for question, (above, _) in beside_the_floor(entries, asked).items()]  # fmt: skip
 
 
+def minus_alone(entries: Mapping, asked: Mapping[str, str], names: Sequence[str]) -> list[str]:
+    """A line per method: its difference to training alone, in points; a star where it is told."""
+    lines = []
+    for name in names:
+        less = {q: gains(entries, name, "solo", column) for q, column in asked.items()}
+        said = [f"{q} {signed(values)}{told(values)}" for q, values in less.items() if len(values)]
+        lines += [f"{display_name(name)} minus training alone: {', '.join(said)}"] if said else []
+    return lines
+
+
 def _named(names: Sequence[str]) -> str:
     """`A, B and C`, or `nobody`."""
     *most, last = [*map(display_name, names)] or ["nobody"]
@@ -232,26 +290,28 @@ def advice(mini: Mapping, real: Mapping, four: Mapping) -> list[str]:
     both = [m for m in best if m in again]
     price = [f"{display_name(m)} sends {sent[m] / sent['fedavg']:.1f} times FedAvg's bytes."
              for m in both]  # fmt: skip
+    take = f"So take {_named(both)}." if both else ""
     if "scaffold" in both:  # section 8 asks whether its lead is its own
         alike = told_weightings(weightings())[1]
-        price.append(alike)
         if "cannot be told apart" in alike:
-            price.append(
-                "So FedAvg that counts clients alike is as good a choice, for fewer bytes."
-            )
-    own, there, other = (_named(better(*asked))
-                         for asked in ((mini, OWN), (real, OWN), (four, OTHERS)))  # fmt: skip
+            take = ("FedAvg that counts clients alike sends fewer, and the seeds cannot tell it "
+                    "from SCAFFOLD: try it first.")  # fmt: skip
+        else:
+            price.append(alike)
+    nobody = "every federated method is beaten by another"
+    leading = f"no federated method beats {_named(both)}" if both else nobody
+    own, there, other = (better(*asked) for asked in ((mini, OWN), (real, OWN), (four, OTHERS)))
     return [
-        f"*For others' digits*, no federated method beats {_named(best)} in section 5, and none "
-        f"beats {_named(again)} on the real digits of section 8.",
-        f"So take {_named(both)}." if both else "So no method leads on both.", *price,
-        f"*For the own digits*, try training alone first: of the federated methods, {own} beats "
-        f"it in section 5, and {there} on the real digits. *With four different networks*, "
-        f"training alone is beaten on others' digits by {other}.",
+        f"*For others' digits*, {leading} in section 5 or on the real digits of section 8.",
+        *price, take,
+        f"*For the own digits*, try training alone first: in section 5 {_beaten_by(own)}, on the "
+        f"real digits {_beaten_by(there)}. *With four different networks*, training alone is "
+        f"beaten on others' digits by {_named(other)}.",
     ]  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------ doubts
+def _beaten_by(names: Sequence[str]) -> str:
+    return f"{_named(names)} beat{'s' * (len(names) == 1)} it" if names else "no method beats it"
 
 
 def verdict_box() -> None:
@@ -259,78 +319,3 @@ def verdict_box() -> None:
     page = (f"<details><summary>The same rule judges the claims of all other notebooks</summary>"
             f"\n\n{VERDICT_BOX}\n</details>")  # fmt: skip
     _show({"text/markdown": page, "text/plain": "How a claim is judged: see notebook 00."})
-
-
-def by_luck(seeds: int, draws: int = 100_000) -> float:
-    """How often the rule tells two equal methods apart: normal differences with mean zero."""
-    drawn = np.random.default_rng(0).standard_normal((draws, max(seeds, 2)))
-    one_sign = np.abs(np.sign(drawn).sum(1)) == drawn.shape[1]
-    return float((one_sign & (np.abs(drawn.mean(1)) > 2 * drawn.std(1, ddof=1))).mean())
-
-
-def pairs(tables: Mapping[str, Mapping], asked: Mapping[str, str], lucky: float) -> pd.DataFrame:
-    """Arena and question: pairs told apart, all pairs, and how many luck would tell apart."""
-    rows = {}
-    for arena, entries in tables.items():
-        for question, column in asked.items():
-            told, every = ranks.told_apart(ranks.values(entries, column))
-            rows[f"{arena}, {question}"] = {"pairs": every, "told apart": told,
-                                            LUCK: f"{lucky * every:.0f}"}  # fmt: skip
-    return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def one_formula(run) -> tuple[list[float], tuple]:
-    """FedAvg and FedNova, which are one formula where all clients take equally many steps.
-
-    How far their weights are apart after each round, as a share of FedAvg's way from the start,
-    and both weights after round 1 (None where the steps differ).
-    """
-    both = [run.federation(m, run.seeds[0], observe=[]) for m in ("fedavg", "fednova")]
-    apart, first = [], None
-    with both[0].workers(), both[1].workers():
-        for fed in both:
-            fed.method.start(fed)
-        begin = {n: w.clone() for n, w in both[0].server.model.state_dict().items()}
-        for number in range(1, run.recipe.settings.rounds + 1):
-            for fed in both:
-                rounds.play_round(fed, number)
-            a, b = (fed.server.model.state_dict() for fed in both)
-            apart.append(measures.weight_distance(a, b) / measures.weight_distance(a, begin))
-            if number == 1 and len({c.steps for c in both[0].clients}) == 1:
-                first = [{n: w.clone() for n, w in state.items()} for state in (b, a)]
-    return apart, first
-
-
-def grown(apart: Sequence[float]) -> str:
-    """When two runs of one formula part, in a sentence; see `one_formula`."""
-    quiet = len([*takewhile(lambda share: share < LAST_DIGITS, apart)])
-    if not 0 < quiet < len(apart):
-        return f"Rounds in which only last digits differ: {quiet} of {len(apart)}."
-    return (f"For {quiet} rounds only last digits differ. In round {quiet + 1} the difference is "
-            f"suddenly {apart[quiet] / apart[quiet - 1]:.0f} times as large.")  # fmt: skip
-
-
-def rates(run, entries: Mapping[str, arenas.Entry], names: Sequence[str], column: str) -> dict:
-    """Learning rate -> method -> accuracy per seed: as in the benchmark, and at half the rate."""
-    rate = run.recipe.settings.lr
-    slower = arenas.gather(run, "one network", only=names, lr=rate / 2, observe=[])
-    found = {rate: ranks.values(entries, column), rate / 2: ranks.values(slower, column)}
-    both = [m for m in names if all(m in rows for rows in found.values())]
-    return {value: {m: rows[m] for m in both} for value, rows in found.items()}
-
-
-def at_rates(found: Mapping[float, Mapping[str, Sequence[float]]]) -> pd.DataFrame:
-    """`rates` as a table: means in percent, best first, a column per rate."""
-    columns = {}
-    for value, rows in found.items():
-        best = sorted(rows, key=lambda m, rows=rows: -np.mean(rows[m]))
-        columns[f"lr {value:g}, best first"] = [
-            f"{display_name(m)} {100 * np.mean(rows[m]):.1f}" for m in best
-        ]
-    return pd.DataFrame(columns)
-
-
-def twins(entries: Mapping[str, arenas.Entry], method: str = "fedavg") -> list[str]:
-    """Methods whose accuracy at home is that of another in every seed."""
-    found = ranks.values(entries, OWN)
-    return [display_name(m) for m, row in found.items() if m != method and row == found.get(method)]

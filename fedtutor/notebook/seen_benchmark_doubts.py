@@ -74,7 +74,7 @@ def told_weightings(found: Mapping[tuple[str, str], Sequence[float]]) -> list[st
                  below="If clients count alike in both methods, SCAFFOLD is {value} points behind.",
                  unclear="If clients count alike in both methods, the two cannot be told apart."),
         sentence(alike[1] - by_images[1], digits=1,
-                 above="Counting alike lifts FedAvg by {value} points, without any correction.",
+                 above="Counting alike lifts FedAvg by {value} points.",
                  below="Counting alike costs FedAvg {value} points.",
                  unclear="Counting alike changes nothing in FedAvg that the seeds tell."),
         EITHER if enough else "",

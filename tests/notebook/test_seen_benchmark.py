@@ -7,7 +7,6 @@ import pytest
 from fedtutor.experiments.arenas import Entry
 from fedtutor.experiments.recording import SEEDS
 from fedtutor.notebook import seen_benchmark as seen
-from fedtutor.notebook.start import start
 
 pytestmark = pytest.mark.filterwarnings("ignore:recorded by other code")
 HOME = {"home": seen.OWN}
@@ -37,22 +36,21 @@ def test_intervals_are_those_of_the_rule(three):
     assert seen.in_ranks(shown, "mine") == "2 to 3 of 3 on the home"
     assert seen.in_ranks(shown, "fedavg") == "1 of 3 on the home"
     assert "missing" in seen.in_ranks(shown, "nobody")
+    assert seen.at_the_end(shown) == ""
+    last = {"home": {"solo": (1, 2, []), "moon": (3, 3, []), "fedavg": (1, 2, [])}}
+    assert seen.at_the_end(last) == ", the last 1"
+    assert seen.at_the_end({"home": {}}) == ""
 
 
 def test_methods_of_this_package_are_counted(three):
     assert seen.federated(["solo", "central", "fedavg", "mine"]) == ["fedavg"]
     assert seen.entered({"solo": "", "fedavg": "", "moon": "no", "mine": ""}) == (1, 2)
     assert seen.better(three, seen.OWN) == seen.unbeaten(three, seen.OWN) == ["fedavg"]
+    assert seen.leader(three, seen.OWN) == "fedavg" and seen.leads(three, seen.OWN).startswith(
+        "FedAvg ("
+    )
     assert seen.winners(three, HOME) == ["home, above training alone: FedAvg"]
     assert seen._named(["fedavg", "moon", "ewc"]) == "FedAvg, MOON and EWC"
-
-
-def test_the_round_in_which_two_runs_part_is_said():
-    assert seen.grown([1e-7, 1e-7, 1e-4]) == (
-        "For 2 rounds only last digits differ. In round 3 the difference is suddenly 1000 times as "
-        "large."
-    )
-    assert seen.grown([1e-7, 1e-7]).endswith("2 of 2.") and seen.grown([1e-3]).endswith("0 of 1.")
 
 
 def test_above_and_below_the_floor(three):
@@ -76,19 +74,6 @@ def test_an_arena_that_nobody_may_enter_says_so():
     assert seen.beside_the_floor({}, HOME) == {"home": ([], [])}
 
 
-def test_luck_is_what_equal_methods_show():
-    assert 0.06 < seen.by_luck(3) < 0.09 and seen.by_luck(5) < seen.by_luck(3)
-
-
-def test_pairs_and_rates(three):
-    table = seen.pairs({"one": three}, HOME, 0.5)
-    assert table.loc["one, home"].tolist() == [3, 2, "2"]
-    shown = seen.at_rates(
-        {0.1: {"solo": [0.5], "fedavg": [0.7]}, 0.05: {"solo": [0.8], "fedavg": [0.2]}}
-    )
-    assert shown.iloc[0].tolist() == ["FedAvg 70.0", "local only (solo) 80.0"]
-
-
 def test_with_one_test_set_there_is_one_question():
     assert list(seen.questions(SimpleNamespace(tests={"a": 1}))) == ["own domain"]
     assert len(seen.questions(SimpleNamespace(tests={"a": 1, "b": 2}))) == 2
@@ -103,7 +88,6 @@ def test_what_is_recorded_is_whole(nothing_trains):
     assert len(seen.bill(known)) == 28
     real = seen.real_digits({"one network": list(known)})
     assert (seen.again(real, seen.COLUMNS)["same order"] > 100).all()
-    assert not seen.twins({"solo": known["solo"], "fedavg": known["fedavg"]})
 
 
 def test_every_method_says_what_it_does(nothing_trains):
@@ -132,10 +116,33 @@ def test_an_arena_is_read_where_nothing_was_changed(nothing_trains):
     assert table.loc["FedAvg"].tolist() == ["it averages", "yes"]
 
 
-def test_fednova_and_fedavg_are_compared_round_by_round():
-    small = {"rounds": 2, "local_epochs": 1, "eval_every": 2, "scenario.private_size": 40}
-    run = start({"profile": "quick", "scenario": None, "seeds": [0], "methods": ["fedavg"],
-                 "device": "cpu", "overrides": small}, recipe="benchmark")  # fmt: skip
-    apart, first = seen.one_formula(run)
-    assert len(apart) == run.recipe.settings.rounds and apart[0] < 1e-5
-    assert first[0].keys() == first[1].keys()
+def test_who_is_first_is_said_with_its_rank(nothing_trains):
+    known = seen.recorded()
+    who, paper = seen.first(known, seen.COLUMNS)
+    assert all(who.count(f"on the {question}") == 1 for question in seen.COLUMNS)
+    assert f"of {len(seen.federated(known))} do" in paper
+    for column in seen.COLUMNS.values():
+        assert seen.leads(known, column).partition(" (")[0] in who
+    assert "nobody" in seen.first({}, {})[0]
+
+
+def test_a_method_is_set_beside_training_alone(nothing_trains):
+    four = seen.recorded("four networks")
+    fccl, plus = seen.minus_alone(four, seen.COLUMNS, ["fccl", "fccl+"])
+    assert fccl.startswith("FCCL minus") and plus.startswith("FCCL+ minus")
+    behind = seen.beside_the_floor(four, seen.COLUMNS)["own domain"][1]
+    own = fccl.partition("own domain ")[2]
+    assert ("fccl" in behind) == (own.startswith("-") and own.endswith("*"))
+    assert seen.minus_alone({}, seen.COLUMNS, ["fccl"]) == []
+
+
+def test_the_advice_does_not_take_undecided_for_equal(nothing_trains, monkeypatch):
+    known, four = seen.recorded(), seen.recorded("four networks")
+    monkeypatch.setattr(seen, "told_weightings", lambda found: ["", "they cannot be told apart."])
+    said = " ".join(seen.advice(known, known, four))
+    assert "try it first" in said and "So take" not in said and "as good" not in said
+    monkeypatch.setattr(seen, "told_weightings", lambda found: ["", "SCAFFOLD stays ahead."])
+    assert "So take" in " ".join(seen.advice(known, known, four))
+    assert seen._beaten_by([]) == "no method beats it"
+    assert seen._beaten_by(["fedavg"]) == "FedAvg beats it"
+    assert seen._beaten_by(["fedavg", "moon"]) == "FedAvg and MOON beat it"
