@@ -70,6 +70,9 @@ def register(jobs) -> None:
                      help="folder for what runs share; default: each makes its own")  # fmt: skip
     job.add_argument("--results", **FOLDER)
     job.add_argument("--dry-run", action="store_true", help="say what there is to do")
+    job.add_argument("--elsewhere", action="store_true",
+                     help="instead: a random tenth of all runs, on this other processor, into "
+                     "data/replays")  # fmt: skip
     job.set_defaults(do=record_again)
     job = jobs.add_parser("fold", help="results: one file of lines in place of one file per run")
     job.add_argument("folder", nargs="?", **FOLDER)
@@ -202,8 +205,10 @@ def list_stale(options) -> int:
 
 def record_again(options) -> int:
     """Play again what is not of today's committed code; the status is 1 where a run failed."""
-    from . import again
+    from . import again, replays
 
+    if options.elsewhere:
+        return 1 if replays.play(folder=options.results, say=say) else 0
     failed = again.record(
         folder=options.results, only=options.only, seeds=options.seeds, under=options.under,
         minutes=options.minutes, at_once=options.at_once, artifacts=options.artifacts,

@@ -27,14 +27,15 @@ ROW, MOST = 0.46, 24  # inches; rows
 @style()
 def paired(differences: Mapping[str, Mapping[str, Sequence[float]]], *, title: str,
            unit: str = "points", order: Sequence[str] | None = None,
-           left: str = "", right: str = "") -> Figure:  # fmt: skip
+           left: str = "", right: str = "", dot: str = "seed") -> Figure:  # fmt: skip
     """Paired differences: a panel per key, a row per label, a small dot per seed around zero.
 
     differences: panel -> label -> one difference per seed, in `unit`; a label that is missing in a
     panel has an empty row there. The large marker is the mean, the line one standard deviation to
     both sides, the number the mean. left, right: what a difference below and above zero means,
     such as "worse than alone" and "better than alone". order: the rows from top to bottom;
-    otherwise methods stand in the suite's order, other labels as they come.
+    otherwise methods stand in the suite's order, other labels as they come. dot: what a small dot
+    is, if not a seed, such as "run".
     """
     panels, where = _panels(differences), "paired"
     labels = list(dict.fromkeys(label for rows in panels.values() for label in rows))
@@ -58,8 +59,8 @@ def paired(differences: Mapping[str, Mapping[str, Sequence[float]]], *, title: s
     sides = [f"{side} of zero: {means}" for side, means in sides.items() if means]
     figure.supxlabel("   ·   ".join([f"difference ({unit})", *sides]), size=10.5)
     counts = [len(values) for rows in panels.values() for values in rows.values()]
-    note = "Dot: a seed; large marker and number: mean over {}; line: ± one standard deviation."
-    caption(figure, spread_note(note, counts))
+    note = f"Dot: a {dot}; large marker and number: mean over {{}}; line: ± one standard deviation."
+    caption(figure, spread_note(note, counts, over=f"{dot}s"))
     return figure
 
 

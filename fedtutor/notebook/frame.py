@@ -33,12 +33,14 @@ VERDICT_BOX = """\
 >   away from zero. It *does not hold* if the same is true on the other side.
 > - It is *undecided* if neither is the case. One seed alone leaves every claim undecided.
 > - Where data or networks stand in for the paper's, we say *consistent with* and *inconsistent
->   with* instead of *holds* and *does not hold*. A stand-in can support a claim, not prove it.
+>   with* instead of *holds* and *does not hold*, also for claims of our own. A stand-in can support
+>   a claim, not prove it.
 > - *Exact* marks a fact without spread, such as a count of bytes. *Not testable here* names the
 >   data set that is absent.
 >
-> A claim about several rivals holds if every comparison holds, and does not hold if one of them
-> does not. Its card names the comparison that decides, the same in every seed.
+> A claim about several rivals is a comparison with each of them. It holds if all comparisons hold,
+> does not hold if at least one does not, and else is undecided. Its card shows the comparison that
+> decides: with one rival, the same in every seed.
 """
 
 

@@ -116,8 +116,9 @@ def bill(run, methods: Sequence[str]) -> tuple[pd.DataFrame, dict]:
         for row in fed.channel.table():
             names[row["name"]] = names.get(row["name"], 0) + row["bytes"]
         received = {"received"} if method == "fedprox" else set()  # the mean that pulls
+        sent = sorted(names, key=lambda name: (name.removeprefix("mean "), len(name)))
         rows.append({
-            "what crosses": ", ".join(sorted(names)), "one round": human_bytes(sum(names.values())),
+            "what crosses": ", ".join(sent), "one round": human_bytes(sum(names.values())),
             "networks per client": len({"model", *fed.clients[0].models} | received),
             "printed in Table III": int(printed[display_name(method)].partition("|")[0] or 1),
         })  # fmt: skip

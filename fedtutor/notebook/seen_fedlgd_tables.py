@@ -4,6 +4,7 @@
 percent, one per seed.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
@@ -259,3 +260,13 @@ def passes(run, selected: int) -> int:
             for number in (1, 2):
                 rounds.play_round(fed, number)
     return work.forward // len(fed.clients)
+
+
+def parts(run) -> dict[str, int]:
+    """What a round of `passes` is made of, for the first client: images, and steps of batches."""
+    fed = run.federation("fedlgd", run.seeds[0])
+    s, method, held = fed.settings, fed.method, torch.bincount(fed.clients[0].data.y)
+    own, anchors = s.virtual_ipc * int((held > 0).sum()), method.global_ipc * len(held)
+    private = held.clamp(max=s.virtual_batch) if s.virtual_batch else held
+    return {"own": own, "anchors": anchors, "steps": math.ceil((own + anchors) / s.batch_size),
+            "private": int(private.sum()), "refining": method.local_steps}  # fmt: skip

@@ -255,8 +255,9 @@ def images_per_class(ipc: int = 10) -> set[int]:
     return {int(n) for y in made for n in torch.bincount(y, minlength=skewed.num_classes)}
 
 
-READINGS = {"code": "mean, length 1, all anchors in every batch", "paper": "sum, length 1",
-            "literal": "sum, any length, as printed"}  # fmt: skip
+READINGS = {"code": "mean, length 1, all anchors in every batch",
+            "paper": "sum, length 1, only anchors of the batch",
+            "literal": "sum, any length, only anchors of the batch (as printed)"}  # fmt: skip
 
 
 def readings(run, rounds: int = 6) -> dict[str, str]:

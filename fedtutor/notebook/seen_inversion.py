@@ -202,8 +202,9 @@ def knowledge() -> dict[str, float]:
 def raw_and_virtual(seeds: Sequence[int], *, steps: int = 400) -> tuple[dict, dict]:
     """FedLGD's Fig. 7 with bundled street digits: (rows of a sheet, dB of what was found).
 
-    "raw" and "virtual": dB to what the client trained on; "virtual, private": the same image to
-    the private image nearest to it. One per seed.
+    "raw" and "virtual": dB to what the client trained on; "virtual, private" and "virtual, unseen":
+    what was found under virtual training, to the nearest of the private images, and of as many that
+    were never used. One per seed.
     """
     made = [
         attack_studies.raw_and_distilled(
@@ -218,8 +219,9 @@ def raw_and_virtual(seeds: Sequence[int], *, steps: int = 400) -> tuple[dict, di
     rows["private, nearest"] = torch.stack([shown["distilled"]["nearest"] for _, shown in made])
     found = {name: np.array([n[kind]["to used"]["PSNR"] for n, _ in made])
              for name, kind in kinds.items()}  # fmt: skip
-    near = [n["distilled"]["nearest private"] for n, _ in made]
-    return rows, {**found, "virtual, private": -10 * np.log10(near)}
+    near = {kind: -10 * np.log10([n["distilled"][f"nearest {kind}"] for n, _ in made])
+            for kind in ("private", "unseen")}  # fmt: skip
+    return rows, {**found, **{f"virtual, {kind}": values for kind, values in near.items()}}
 
 
 def named(seeds: Sequence[int]) -> np.ndarray:

@@ -29,18 +29,16 @@ PROMISES = {  # method -> what goes up; what an image could be computed back fro
 def title(cases: Mapping[str, Sequence[Attacked]], guess: Sequence[float]) -> str:
     """What a digit's company and noise do to it, as the title of the figure."""
     alone, shared = by_class(cases["a batch of 8"])
-    parts = [
-        sentence(decibels(cases["one digit"]) - EXACT,
-                 above="Trained on alone, a digit comes back exactly",
-                 below="Trained on alone, a digit comes back in part"),
-        sentence(alone - shared, above="in a batch, better without another of its class",
-                 below="in a batch, better beside others of its class",
-                 unclear="in a batch, whether its class matters is undecided"),
-        sentence(guess - decibels(cases["one digit, noise of 1"]), above="with noise of 1, as dots",
-                 below="with noise of 1, in part",
-                 unclear="with noise of 1, no better than a guess"),
-    ]  # fmt: skip
-    return "; ".join(parts)
+    single = sentence(decibels(cases["one digit"]) - EXACT,
+                      above="A single digit comes back exactly",
+                      below="A single digit comes back in part")  # fmt: skip
+    noisy = sentence(guess - decibels(cases["one digit, noise of 1"]),
+                     above="with noise of 1 as dots", below="with noise of 1 in part",
+                     unclear="with noise of 1 no better than a guess")  # fmt: skip
+    batch = sentence(alone - shared, above="in a batch, better without another of its class",
+                     below="in a batch, better beside others of its class",
+                     unclear="in a batch, whether its class matters is undecided")  # fmt: skip
+    return f"{single}, {noisy}; {batch}"
 
 
 def title_of_decibels(guess: float, level: float) -> str:
@@ -86,8 +84,8 @@ def what_hides(cases: Mapping[str, Sequence[Attacked]], guess: Sequence[float]) 
             above="**Larger batches** hide more: a batch of 16 has {value} dB less than a batch "
             "of 8, because more digits share a class.",
             below="A batch of 16 has {value} dB more than a batch of 8.",
-            unclear="Whether a batch of 16 hides more than a batch of 8 is undecided (8 less 16: "
-            "{change} dB).",
+            unclear="Whether a batch of 16 hides more than a batch of 8 is undecided (PSNR of 8 "
+            "minus PSNR of 16: {change} dB).",
             change=spread(larger, 0, signed=True),
         ),
         sentence(
@@ -108,13 +106,13 @@ def what_hides(cases: Mapping[str, Sequence[Attacked]], guess: Sequence[float]) 
         ),
         sentence(
             guess - convnet,
-            above="**FedLGD's ConvNet** (here with an eighth of its channels) pools and "
-            "normalizes. What is found has {value} dB *less* than the guess.",
-            below="**FedLGD's ConvNet** (here with an eighth of its channels) pools and "
-            "normalizes. What is found has {value} dB more than the guess.",
-            unclear="**FedLGD's ConvNet** (here with an eighth of its channels) pools and "
-            "normalizes. Whether what is found is nearer than the guess is undecided (attack "
-            "less guess: {change} dB).",
+            above="**FedLGD's ConvNet** pools and normalizes. What is found has {value} dB *less* "
+            "than the guess.",
+            below="**FedLGD's ConvNet** pools and normalizes. What is found has {value} dB more "
+            "than the guess.",
+            unclear="**FedLGD's ConvNet** pools and normalizes. Whether what is found is nearer "
+            "than the guess is undecided (PSNR of the attack minus that of the guess: {change} "
+            "dB).",
             change=spread(convnet - guess, 0, signed=True),
         ),
         "But look at the last row of the figure: most digits can be read! PSNR counts grain as "
@@ -197,6 +195,18 @@ def photographs(study: Mapping) -> dict[str, np.ndarray]:
     }  # fmt: skip
 
 
+def with_both(found: Mapping[str, Mapping], one: str, other: str, **wordings: str) -> str:
+    """What `one` minus `other` says with each of two data sets: once if it is the same with both.
+
+    found: data set -> dB by kind, one per seed; wordings: as in `sentence`.
+    """
+    said = {name: sentence(kinds[one] - kinds[other], **wordings) for name, kinds in found.items()}
+    if len(set(said.values())) == 1:
+        return f"With both data sets, {next(iter(said.values()))}."
+    first, second = (f"with {name}, {words}" for name, words in said.items())
+    return f"W{first[1:]}; {second}."
+
+
 def strongest(study: Mapping[str, Sequence[float]], method: str) -> np.ndarray:
     """AUC of membership, %, one per seed: of the method's message whose mean AUC is highest.
 
@@ -226,13 +236,14 @@ def without_weights(study: Mapping[str, Sequence[float]]) -> str:
     less = {name: strongest(study, "fedavg") - strongest(study, name)
             for name in ("fccl", "fccl+", "repshare")}  # fmt: skip
     decides = weakest(less)
-    return sentence(
+    asked = "Membership is another question: was an image trained on (notebook 06)?"
+    return f"{asked} " + sentence(
         less[decides],
-        above="In membership, messages without weights tell less than FedAvg's weights: {rival}, "
-        "the comparison that decides, has {value} points less.",
-        below="In membership, not every message without weights tells less than FedAvg's weights: "
-        "{rival} has {value} points more.",
-        unclear="Whether messages without weights tell less about membership than FedAvg's weights "
-        "is undecided: {rival}, the comparison that decides, has {value} points less.",
-        rival=figures.display_name(decides),
+        above="Messages without weights tell less about it than FedAvg's weights: FedAvg's AUC "
+        "minus that of {rival}, the nearest, is {change} points.",
+        below="Not every message without weights tells less about it than FedAvg's weights: "
+        "FedAvg's AUC minus that of {rival} is {change} points.",
+        unclear="Whether messages without weights tell less about it than FedAvg's weights is "
+        "undecided: FedAvg's AUC minus that of {rival} is {change} points.",
+        rival=figures.display_name(decides), change=spread(less[decides], None, signed=True),
     )  # fmt: skip

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -107,6 +108,13 @@ def both_draws(run, rows: Mapping[str, tuple] = COLUMN) -> pd.DataFrame:
     return pd.DataFrame(table, index=["printed", "our draw", "the author's images"]).T
 
 
+def on_all_tests(run, row: str, other: str) -> np.ndarray:
+    """A row of `COLUMN` minus another on our draw, all 10,000 test images; points per seed."""
+    both = [COLUMN[label][1:] for label in (row, other)]
+    one, two = (points(of_paper(run, method, n, **changes)) for method, n, changes in both)
+    return one - two
+
+
 def far(values: Sequence[float], known: float) -> bool:
     """Whether a mean over seeds is more than two standard deviations from a printed number."""
     return bool(abs(np.mean(values) - known) > 2 * np.std(values, ddof=1))
@@ -148,6 +156,16 @@ def other_images(run, name: str, clients: int = 10) -> Rows:
                "600 images, LeNet5, 20 rounds · recorded")  # fmt: skip
     return Rows(caption, {row: points(found) for row, found in results.items()}, less="IL",
                 printed=known, decides=["RepShare"], results=results)  # fmt: skip
+
+
+def ranks(rows: Rows) -> str:
+    """Whether each printed row is ahead of the next here, too, by the rule of `told`, in words."""
+    order, said = sorted(rows.printed, key=rows.printed.get, reverse=True), []
+    for one, two in pairwise(order):
+        gains = rows.gains(one, two)
+        word = "is not told" if not told(gains) else "holds" if gains.mean() > 0 else "is reversed"
+        said.append(f"*{one} before {two}* {word}")
+    return ", ".join(said)
 
 
 def central(run, name: str) -> np.ndarray:

@@ -68,6 +68,13 @@ def test_one_seed_has_no_spread(monkeypatch):
     assert "difference (dB)" in words and not lines(figure.axes[0], "seeds")
 
 
+def test_a_dot_can_be_something_else_than_a_seed(monkeypatch):
+    words = words_of(figures.paired(TWO, title="FedAvg gains", dot="run"), monkeypatch)
+    (note,) = [text for text in words if text.startswith("Dot:")]
+    first = note.partition("\n")[0]
+    assert "Dot: a run" in first and "mean over 3 runs" in first and "seeds" not in first
+
+
 def test_four_panels_and_eight_rows_are_legible(monkeypatch):
     rng = np.random.default_rng(0)
     rows = {f"label number {i}": rng.normal(size=5) for i in range(8)}

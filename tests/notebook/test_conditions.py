@@ -30,8 +30,8 @@ def test_a_row_per_paper_minus_its_baseline(nothing_trains):
     assert np.allclose(found[conditions.PRINTED][conditions.HERE, "own digits"], arenas_gain(here))
     steps, there = conditions.steps(SEEDS)["difference (points)"], conditions.THERE
     own = table[f"own digits, {there}"]
-    assert own[conditions.PRINTED] == steps[f"{there}: as printed"]
-    assert own[conditions.CODE] == steps[f"{there}: as its author's code"]
+    assert own[conditions.PRINTED] == steps[f"5 · {there}"]
+    assert own[conditions.CODE] == steps[f"7 · {there}"]
 
 
 def arenas_gain(entries):
@@ -41,13 +41,15 @@ def arenas_gain(entries):
 
 def test_repshare_step_by_step(nothing_trains):
     table = conditions.steps(SEEDS)
-    assert table.shape == (8, 4) and conditions.OPEN not in table.to_numpy()
+    assert table.shape == (8, 5) and conditions.OPEN not in table.to_numpy()
     assert table.iloc[0]["RepShare, own digits (%)"].startswith("10.0")
     assert len(conditions.suspects(SEEDS)) == 9
     said = conditions.told_steps(SEEDS)
     assert len(said) == 9 and "it was the sums" in said[0]
     level = float(table.iloc[6]["difference (points)"].split()[0])
     assert ("ahead" in said[2]) == (level > 0)
+    printed, pulled = (float(cell.split()[0]) for cell in table.iloc[[0, 3], 2])
+    assert "as printed, no pull" in table.iloc[3, 0] and f"{pulled - printed:.0f} points" in said[7]
 
 
 def test_open_rows_are_said():

@@ -40,15 +40,22 @@ def test_intervals_are_those_of_the_rule(three):
     last = {"home": {"solo": (1, 2, []), "moon": (3, 3, []), "fedavg": (1, 2, [])}}
     assert seen.at_the_end(last) == ", the last 1"
     assert seen.at_the_end({"home": {}}) == ""
+    assert seen.title(shown, 3) == (
+        "Of the library's 1 methods, 3 seeds fix the rank of 1 in the panel: FedAvg"
+    )
+    assert seen.title({"home": {}}, 3).endswith("the rank of 0 in the panel")
+    assert seen.rows_shown(shown).startswith("Ranks count 3 rows: 1 methods, ")
 
 
 def test_methods_of_this_package_are_counted(three):
     assert seen.federated(["solo", "central", "fedavg", "mine"]) == ["fedavg"]
     assert seen.entered({"solo": "", "fedavg": "", "moon": "no", "mine": ""}) == (1, 2)
     assert seen.better(three, seen.OWN) == seen.unbeaten(three, seen.OWN) == ["fedavg"]
-    assert seen.leader(three, seen.OWN) == "fedavg" and seen.leads(three, seen.OWN).startswith(
-        "FedAvg ("
+    assert seen.leader(three, seen.OWN) == "fedavg"
+    assert seen.admitted("here", {"fedavg": "", "moon": "no"}).endswith(
+        "1 of 2 methods may enter, not MOON"
     )
+    assert seen.admitted("here", {"fedavg": ""}).endswith("1 of 1 methods may enter")
     assert seen.winners(three, HOME) == ["home, above training alone: FedAvg"]
     assert seen._named(["fedavg", "moon", "ewc"]) == "FedAvg, MOON and EWC"
 
@@ -64,7 +71,7 @@ def test_above_and_below_the_floor(three):
 def test_costs_are_said_of_whole_runs(three):
     three["open"] = Entry("open", open=[0])
     words = seen.costs(three, ["fedavg", "open"])
-    assert words == "FedAvg 0.00 MB, 30 passes a round, 2.0 s of a processor"
+    assert words == "FedAvg 0.00 MB, 30 passes a round"
     assert seen.points(three, seen.OWN)["solo"] == ([2000] * 3, [0.5, 0.52, 0.51])
 
 
@@ -99,7 +106,8 @@ def test_every_method_says_what_it_does(nothing_trains):
 
 def test_what_to_take_follows_from_the_tables(nothing_trains):
     known = seen.recorded()
-    said = " ".join(seen.advice(known, known, seen.recorded("four networks")))
+    four = seen.recorded("four networks")
+    said = " ".join(seen.advice(known, known, four, four))
     best = seen.unbeaten(known, seen.OTHERS)
     assert set(best) <= set(seen.better(known, seen.OTHERS)) and said.count("times FedAvg") == len(
         best
@@ -118,11 +126,21 @@ def test_an_arena_is_read_where_nothing_was_changed(nothing_trains):
 
 def test_who_is_first_is_said_with_its_rank(nothing_trains):
     known = seen.recorded()
-    who, paper = seen.first(known, seen.COLUMNS)
-    assert all(who.count(f"on the {question}") == 1 for question in seen.COLUMNS)
-    assert f"of {len(seen.federated(known))} do" in paper
-    for column in seen.COLUMNS.values():
-        assert seen.leads(known, column).partition(" (")[0] in who
+    *who, paper = seen.first(known, seen.COLUMNS)
+    who = " ".join(who)
+    shown = seen.intervals(known, seen.COLUMNS)
+    assert f"of {len(seen.federated(known))} methods" in paper and len(known) == 28
+    assert "Ranks count 28 rows" in who
+    for question, column in seen.COLUMNS.items():
+        name = seen.leader(known, column)
+        assert f"{seen.display_name(name)} (" in who and f"on the {question}" in who
+        first, last, _ = shown[question][name]
+        for other in seen.federated(known):
+            better = shown[question][other][0] <= first and shown[question][other][1] < last
+            assert f"But {seen.display_name(other)} (" in who or not better
+    for method in seen.fixed(shown)[0]:
+        as_printed = seen.AS_PAPER[method].startswith("yes")
+        assert as_printed or f"{seen.display_name(method)} (" in paper
     assert "nobody" in seen.first({}, {})[0]
 
 
@@ -137,12 +155,45 @@ def test_a_method_is_set_beside_training_alone(nothing_trains):
 
 
 def test_the_advice_does_not_take_undecided_for_equal(nothing_trains, monkeypatch):
-    known, four = seen.recorded(), seen.recorded("four networks")
+    known, four = seen.recorded(), [seen.recorded("four networks")] * 2
     monkeypatch.setattr(seen, "told_weightings", lambda found: ["", "they cannot be told apart."])
-    said = " ".join(seen.advice(known, known, four))
-    assert "try it first" in said and "So take" not in said and "as good" not in said
+    said = " ".join(seen.advice(known, known, *four))
+    short = " ".join(seen.first_screen(known, known, *four))
+    assert ("if it counts clients alike" in short) == (
+        seen.in_both(known, known, seen.OTHERS) == ["scaffold"]
+    )
+    assert "try that first" in said and "So take" not in said and "as good" not in said
     monkeypatch.setattr(seen, "told_weightings", lambda found: ["", "SCAFFOLD stays ahead."])
-    assert "So take" in " ".join(seen.advice(known, known, four))
+    assert "So take" in " ".join(seen.advice(known, known, *four))
+    assert "if it counts" not in " ".join(seen.first_screen(known, known, *four))
     assert seen._beaten_by([]) == "no method beats it"
+    assert seen._beaten_by([], "training alone") == "no method beats training alone"
     assert seen._beaten_by(["fedavg"]) == "FedAvg beats it"
     assert seen._beaten_by(["fedavg", "moon"]) == "FedAvg and MOON beat it"
+
+
+def test_the_first_screen_says_what_the_tables_say(nothing_trains):
+    known, real = seen.recorded(), seen.recorded(scenario=seen.REAL)
+    four, later = (seen.recorded("four networks", s) for s in (seen.SCENARIO, seen.REAL))
+    said = " ".join(seen.first_screen(known, real, four, later))
+    above, both = seen.better(known, seen.OTHERS), seen.in_both(known, real, seen.OTHERS)
+    assert f"{len(above)} of 26 methods beat training alone" in said
+    assert f"none beats {seen._named(both)}," in said or not both
+    assert set(both) <= set(above) and not set(both) - set(seen.unbeaten(real, seen.OTHERS))
+    twice = set(seen.better(four, seen.OTHERS)) & set(seen.better(later, seen.OTHERS))
+    assert ("no method beats training alone on both data" in said) == (not twice)
+    advice = " ".join(seen.advice(known, real, four, later))
+    for whom in seen.better(later, seen.OTHERS):
+        assert seen.display_name(whom) in advice
+    first = seen.leader(known, seen.OTHERS)
+    beaten = seen.ranks.beside(seen.ranks.values(real, seen.OTHERS), first)[0]
+    assert ("is beaten by" in advice) == bool(set(beaten) & set(both))
+
+
+def test_virtual_images_are_told_with_their_price(nothing_trains):
+    virtual = seen.recorded("virtual images")
+    price, lead = seen.told_virtual(virtual, 6)
+    assert "times the passes" in price and "FedLGD" in lead
+    less = seen.gains(virtual, "fedlgd", "fedavg", seen.OWN).mean()
+    assert ("behind" in lead) == (less < 0) and f"{abs(less):.1f}" in lead
+    assert "open" in seen.told_virtual({}, 6)[0]

@@ -22,6 +22,18 @@ def test_a_lead_is_asked_for_the_weighting(nothing_trains):
     assert doubts.told_weightings(alone)[-1] == "" and said[-1] in ("", doubts.EITHER)
 
 
+def test_a_lead_is_told_on_both_data(nothing_trains):
+    known, real = seen.recorded(), seen.recorded(scenario=seen.REAL)
+    here, there, alone = doubts.told_lead(known, real)
+    for said, entries, other, column in (
+        (here, known, "fedavg", seen.OTHERS), (there, real, "fedavg", seen.OTHERS),
+        (alone, real, "solo", seen.OWN),
+    ):  # fmt: skip
+        lead = seen.gains(entries, "scaffold", other, column)
+        assert (f"{abs(lead.mean()):.1f} ±" in said) == bool(seen.told(lead))
+    assert "open" in doubts.told_lead({}, real)[0]
+
+
 def test_the_round_in_which_two_runs_part_is_said():
     assert doubts.grown([1e-7, 1e-7, 1e-4]) == (
         "For 2 rounds only last digits differ. In round 3 the difference is suddenly 1000 times as "
@@ -42,6 +54,9 @@ def test_pairs_are_counted(nothing_trains):
     table = doubts.pairs({"one": some}, seen.COLUMNS, 0.5)
     every, apart, lucky = table.loc["one, other domains"]
     assert every == apart == 3 and lucky == "2"
+    said = doubts.told_pairs(table)
+    assert "3 (other domains)" in said and said.endswith(" of 3 pairs; if all methods were equal, "
+                                                         "luck would tell 2.")  # fmt: skip
 
 
 def test_two_rows_of_one_formula(nothing_trains):

@@ -131,3 +131,12 @@ def test_gains_pair_the_seeds():
     theirs = [result(0, 0, 0.3, 0.3), result(1, 0, 1, 1), result(2, 0, 0.5, 0.5)]
     assert np.allclose(seen.gains(ours, theirs, slice(0, 1)), [0, 10])
     assert np.allclose(seen.gains(ours, theirs, slice(-2, None)), [20, 20])
+
+
+def test_who_leads_names_those_that_do_not():
+    sure, wide, unclear, behind = [2, 2.1], [1, 9], [-1, 2], [-2, -2.1]
+    assert seen.leading({"a": sure, "b": sure}) == "all 2 variants are ahead"
+    apart = seen.leading({"a": sure, "b": wide})
+    assert apart == "1 of 2 are ahead; *b* is undecided (all seeds are ahead, but too far apart)"
+    said = seen.leading({"a": wide, "b": unclear, "c": behind})
+    assert said == "0 of 3 are ahead; *a* and *b* are undecided; *c* is behind"

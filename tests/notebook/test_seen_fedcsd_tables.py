@@ -73,7 +73,7 @@ def test_late_is_the_mean_of_the_last_three_rounds(monkeypatch):
 
 def test_the_first_five_rounds_are_those_of_the_longer_run(run):
     five, ten = (tables.compared(run, f"I, strong skew{end}") for end in (", five rounds", ""))
-    assert "first 5 rounds" in five.caption and "10 rounds" in ten.caption
+    assert "rounds 3 to 5" in five.caption and "10 rounds" in ten.caption
     curve = tables.curves(ten["FedProx"])
     assert five.measured["FedProx"] == pytest.approx(curve[:, 2:5].mean(1))
     assert ten.measured["FedProx"] == pytest.approx(curve[:, 7:].mean(1))

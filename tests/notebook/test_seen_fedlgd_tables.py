@@ -50,3 +50,11 @@ def test_a_lead_is_that_over_the_rival_that_decides(run, nothing_trains):
 def test_the_fewest_images_that_fit_printed_percentages():
     sheet = tables.sheet()["test images, at least"]
     assert sheet.to_dict() == {"Drishti": 19, "Acrima": 50, "Rim": 100, "Refuge": 200}
+
+
+def test_the_parts_of_a_round_are_what_passes_are_counted(run):
+    part = tables.parts(run)
+    together = part["own"] + part["anchors"] + part["steps"] * part["anchors"]
+    assert tables.passes(run, 0) == 2 * together
+    refined = part["own"] + part["refining"] * (part["private"] + part["own"])
+    assert tables.passes(run, 2) == 2 * refined

@@ -85,6 +85,7 @@ def test_a_virtual_image_is_found_and_is_no_private_one():
     rows, found = seen.raw_and_virtual([0])
     assert {len(row) for row in rows.values()} == {1} and len(rows) == 5
     assert found["raw"][0] > 30 and found["virtual"][0] > 30 > found["virtual, private"][0]
+    assert 10 < found["virtual, unseen"][0] < 30
 
 
 def test_the_mean_of_one_image_names_it():
@@ -137,13 +138,13 @@ CASES = {
 def test_the_title_turns_round():
     guess = np.array([13.0, 12.0])
     assert shown.title(CASES, guess) == (
-        "Trained on alone, a digit comes back exactly; in a batch, better without another of its "
-        "class; with noise of 1, as dots"
+        "A single digit comes back exactly, with noise of 1 as dots; in a batch, better without "
+        "another of its class"
     )
     weak = CASES | {"one digit": [made([20], [1]), made([21], [2])]}
     assert shown.title(weak, guess - 10) == (
-        "Trained on alone, a digit comes back in part; in a batch, better without another of its "
-        "class; with noise of 1, in part"
+        "A single digit comes back in part, with noise of 1 in part; in a batch, better without "
+        "another of its class"
     )
 
 
@@ -185,6 +186,16 @@ def test_recorded_photographs_are_read_as_decibels():
     assert found["virtual, private"][0] == pytest.approx(-10 * math.log10(near))
 
 
+def test_two_data_sets_are_told_once_where_they_agree():
+    near = {"raw": np.array([70.0, 71.0, 72.0]), "virtual": np.array([60.0, 62.0, 61.0])}
+    far = {"raw": np.array([70.0, 71.0, 72.0]), "virtual": np.array([72.0, 70.0, 71.0])}
+    words = {"above": "raw is nearer", "below": "raw is farther", "unclear": "it is undecided"}
+    said = shown.with_both({"A": near, "B": near}, "raw", "virtual", **words)
+    assert said == "With both data sets, raw is nearer."
+    said = shown.with_both({"A": near, "B": far}, "raw", "virtual", **words)
+    assert said == "With A, raw is nearer; with B, it is undecided."
+
+
 def test_the_strongest_message_of_each_method_is_told():
     study = {f"{name}: a": [0.5, 0.6] for name in shown.PROMISES}
     study["fedcsd: b"] = [0.9, 0.9]
@@ -197,10 +208,10 @@ def test_the_strongest_message_of_each_method_is_told():
 def test_messages_without_weights_are_judged_by_the_comparison_that_decides():
     study = {"fedavg: a": [0.7, 0.72, 0.71], "fccl+: a": [0.5, 0.51, 0.5]}
     study |= {"repshare: a": [0.5, 0.5, 0.51], "fccl: a": [0.6, 0.61, 0.62]}
-    assert "FCCL, the comparison that decides, has 10" in shown.without_weights(study)
+    assert "that of FCCL, the nearest, is +10" in shown.without_weights(study)
     for rival, words in (
-        ([0.5, 0.7, 0.6], "is undecided: FCCL,"),
-        ([0.8, 0.83, 0.81], "not every"),
+        ([0.5, 0.7, 0.6], "is undecided: FedAvg's AUC minus that of FCCL is +11"),
+        ([0.8, 0.83, 0.81], "Not every"),
     ):
         assert words in shown.without_weights(study | {"fccl: a": rival})
 

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from fedtutor.notebook import seen_repshare_tables as tables
+from fedtutor.notebook.rows import Rows
 from fedtutor.notebook.start import start
+from fedtutor.papers import verdict
 
 PARAMETERS = {"profile": "quick", "scenario": None, "seeds": [0, 1, 2], "methods": ["repshare"],
               "device": "cpu", "overrides": {}}  # fmt: skip
@@ -62,3 +64,23 @@ def test_repshare_begins_late_and_is_compared_on_both_draws(run, nothing_trains)
     assert [gains.shape for gains in tables.over_fd(run, 0.1)] == [(3,), (3,)]
     table = tables.ahead_of_fd(run)
     assert table.shape == (3, 2) and (table == "not run").sum().sum() == 1
+
+
+def test_the_first_box_has_the_numbers_of_the_table(run, nothing_trains):
+    gains = tables.on_all_tests(run, "FL, common start", "FL, own starts")
+    levels = tables.both_draws(run)["our draw"]
+    high, low = (float(levels[f"FL, {name}"].split()[0]) for name in ("common start", "own starts"))
+    assert gains.mean() == pytest.approx(high - low, abs=0.1)
+
+
+def test_a_printed_rank_holds_is_reversed_or_is_not_told():
+    measured = {"a": [1.0, 1.1, 1.2], "b": [3.0, 3.1, 3.2], "c": [2.0, 3.1, 4.2], "d": [0, 0, 0.1]}
+    rows = Rows("", measured, less="a", printed={"d": 1.0, "a": 4.0, "b": 3.0, "c": 2.0})
+    said = "*a before b* is reversed, *b before c* is not told, *c before d* holds"
+    assert tables.ranks(rows) == said
+
+
+def test_memory_helps_as_the_text_of_notebook_04_says(run, nothing_trains):
+    kept = tables.points(tables.of_paper(run, "fedavg", **tables.SMALL, **tables.OWN))
+    anew = tables.of_paper(run, "fedavg", **tables.SMALL, **tables.OWN, keep_optimizer=False)
+    assert verdict(list(kept - tables.points(anew)), +1) == "holds"
