@@ -7,7 +7,7 @@ federation of their own that begins at the networks reached.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..experiments import accuracies
 from ..federation import Federation
 from ..methods.fedavg import average
 from ..methods.shared.public import teacher_logits
-from ..papers import Claims
+from ..papers import Claims, verdict
 
 EPOCHS = (1, 2, 4, 8)  # of the one further round; the paper: 1 to 50
 IMAGES = 500  # test images
@@ -318,3 +318,23 @@ def gains(results: Sequence, baseline: Sequence, part: slice) -> list[float]:
     """Accuracy of `results` less that of `baseline` over some rounds, one per shared seed."""
     ours, theirs = mean_accuracy(results, part), mean_accuracy(baseline, part)
     return [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
+
+
+def leading(over: Mapping[str, Sequence[float]]) -> str:
+    """One clause: how many variants are ahead of what they were compared with, and which are not.
+
+    over: variant -> its gains, one per seed.
+    """
+    said = {name: verdict(list(gains), 1) for name, gains in over.items()}
+    ahead = [name for name in said if said[name] == "holds"]
+    if len(ahead) == len(said):
+        return f"all {len(said)} variants are ahead"
+    parts = [f"{len(ahead)} of {len(said)} are ahead"]
+    for word, name in (("undecided", "undecided"), ("behind", "does not hold")):
+        found = [variant for variant in said if said[variant] == name]
+        if found:
+            verb = "is" if len(found) == 1 else "are"
+            parts.append(f"{' and '.join(f'*{v}*' for v in found)} {verb} {word}")
+        if found and word == "undecided" and all(min(over[v]) > 0 for v in found):
+            parts[-1] += " (all seeds are ahead, but too far apart)"
+    return "; ".join(parts)

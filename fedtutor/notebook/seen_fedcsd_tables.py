@@ -71,8 +71,8 @@ def compared(run, name: str) -> Marked:
     title, made, about = TABLES[choose(name, TABLES, kind="table", where="tables of FedCSD")]
     rows = made(run)
     first = next(iter(rows["results"].values()))
-    length = rows.pop("length", first[0].settings["rounds"])
-    caption = f"{title}: accuracy in %. {setting(first)} · {length} rounds · recorded"
+    length = rows.pop("length", f"{first[0].settings['rounds']} rounds")
+    caption = f"{title}: accuracy in %. {setting(first)} · {length} · recorded"
     return Marked(caption, **{**about, **rows})
 
 
@@ -112,7 +112,7 @@ def _printed(table: str, column: str) -> dict[str, float]:
 
 
 def _late(results: dict, end: int | None = None, **more) -> dict:
-    length = {"length": f"first {end}"} if end else {}
+    length = {"length": f"rounds {end - 2} to {end}"} if end else {}
     measured = {label: late(r, end) for label, r in results.items()}
     return {"measured": measured, "results": results, **length, **more}
 
