@@ -75,33 +75,36 @@ class Run:
             self.results[key] = seen
         return self.results[key]
 
-    def looks(self, method: str, look: Callable | tuple[Callable, ...], **changes) -> list | dict:
+    def looks(self, method: str, look: Callable | tuple[Callable, ...], *, live: bool = True,
+              **changes) -> list | dict:  # fmt: skip
         """Per seed the list of what `look(fed)` saw before round 1 and after each round.
 
-        The first seed is trained now. The others are read from `data/looks/`, and trained where
-        nothing is kept of these settings; then they are recorded, too, where the environment
+        The first seed is trained now, if `live`. Others are read from `data/looks/`, and trained
+        where nothing is kept of these settings; then they are recorded, too, where the environment
         variable `FEDTUTOR_RECORD` is set and the code is committed. A look is a function of a
         module of fedtutor that returns numbers, arrays, tensors, or lists and dicts of them; one
         of a reader's own is not kept: every seed is trained. A tuple of looks, all seen in one
         training, gives a dict: name of the look -> what is said above.
         """
         asked = looks.different(look if isinstance(look, tuple) else (look,))
-        per_seed = [self._seen(method, seed, asked, changes) for seed in self.seeds]
+        per_seed = [self._seen(method, seed, asked, changes, live and seed == self.seeds[0])
+                    for seed in self.seeds]  # fmt: skip
         stale.warn([kept for kept, _ in per_seed for kept in kept])
         if not isinstance(look, tuple):
             return [seen[look] for _, seen in per_seed]
         return {looks.short_name(each): [seen[each] for _, seen in per_seed] for each in look}
 
-    def _seen(self, method: str, seed: int, asked: tuple, changes: dict) -> tuple[list, dict]:
-        """(what was read from `data/looks/`, look -> what it saw) of one seed."""
+    def _seen(self, method: str, seed: int, asked: tuple, changes: dict,
+              now: bool) -> tuple[list, dict]:  # fmt: skip
+        """(what was read from `data/looks/`, look -> what it saw) of one seed; `now`: trained."""
         recipe, key = self._changed(changes), _key(method, seed, changes)
-        record = bool(os.environ.get("FEDTUTOR_RECORD")) and seed != self.seeds[0]
+        record = bool(os.environ.get("FEDTUTOR_RECORD")) and not now
         read, left = [], []
         for look in asked:
             if (*key, "looks", look) in self.results:
                 continue
             kept = None
-            if seed != self.seeds[0] and looks.root_of(look) and not recipe.recompute:
+            if not now and looks.root_of(look) and not recipe.recompute:
                 kept = looks.kept(recipe, method, seed, look)
             if kept and not (record and _anew() and stale.is_stale(kept)):
                 read.append(kept)
