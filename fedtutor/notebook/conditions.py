@@ -57,9 +57,9 @@ AS_PAPER = {
 }
 YOURS = "yours"
 MEANS, NO_PULL = "means in place of sums", "no pull"
-HAS = "of the code's four"  # differences to the paper, in the rows of `steps`
-FOUR = ("none", "means", "all but the bound", "none", "bound", "bound, means", "all",
-        "all but the bound")  # fmt: skip
+WHOLE = "means, targets, draw"
+PLAYED = ("as printed", "means", WHOLE, "as printed, no pull", "as printed", "means", WHOLE, WHOLE)
+NETWORK = (*["ours"] * 4, *["its author's"] * 3, "ours")
 
 
 def answered(table: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
@@ -156,21 +156,23 @@ def levels(seeds: Sequence[int]) -> pd.DataFrame:
 def steps(seeds: Sequence[int]) -> pd.DataFrame:
     """RepShare from the benchmark's row to its author's code; own digits in percent."""
     here = in_the_benchmark("repshare", seeds)
-    rows = {f"{HERE}: as printed": (here, here)}
+    rows = [(HERE, here, here)]
     for words in (MEANS, conditions.PLAIN, NO_PULL):
-        rows[f"{HERE}: {words}"] = ({"repshare": conditions.suspect(words, seeds)}, here)
+        rows.append((HERE, {"repshare": conditions.suspect(words, seeds)}, here))
     alone = conditions.shelf("repshare", seeds, "solo")
-    for words, (changes, names) in conditions.STEPS.items():
+    for changes, names in conditions.STEPS.values():
         entries = conditions.shelf("repshare", seeds, *names, **changes)
-        beside_it = entries if "solo" in entries else alone
-        rows[f"{THERE}: {words}"] = (entries, beside_it)
+        rows.append((THERE, entries, entries if "solo" in entries else alone))
     found = {}
-    for has, (words, (entries, floor)) in zip(FOUR, rows.items(), strict=True):
+    for number, (row, has, network) in enumerate(zip(rows, PLAYED, NETWORK, strict=True), 1):
+        where, entries, floor = row
         less = gains({**entries, "solo": floor["solo"]}, "repshare", "solo", OWN)
-        found[words] = {HAS: has,
-                        "RepShare, own digits (%)": _level(entries, "repshare", OWN),
-                        "training alone, own digits (%)": _level(floor, "solo", OWN),
-                        "difference (points)": _gain(less)}  # fmt: skip
+        found[f"{number} · {where}"] = {
+            "its version": has, "network": network,
+            "RepShare, own digits (%)": _level(entries, "repshare", OWN),
+            "training alone, own digits (%)": _level(floor, "solo", OWN),
+            "difference (points)": _gain(less),
+        }  # fmt: skip
     return pd.DataFrame.from_dict(found, orient="index")
 
 
@@ -193,35 +195,34 @@ def told_steps(seeds: Sequence[int]) -> list[str]:
     return [
         sentence(
             points(means["repshare"], sums["repshare"]),
-            above="**What you see.** In its own conditions it was the sums: means in their place "
-            "gain {mean} points.",
-            below="**What you see.** In its own conditions it was not the sums: means in their "
-            "place lose {mean} points.",
-            unclear="**What you see.** In its own conditions it was not the sums: means in their "
-            "place change nothing that the seeds tell.",
+            above="**What you see.** *In its own conditions* it was the sums: means gain {mean} "
+            "points (row 6).",
+            below="**What you see.** *In its own conditions* it was not the sums: means lose "
+            "{mean} points (row 6).",
+            unclear="**What you see.** *In its own conditions* it was not the sums: means change "
+            "nothing that the seeds tell (row 6).",
             digits=0,
         ),
         sentence(
             points(plain["repshare"], means["repshare"]),
-            above="The first targets and the draw of the author's code gain {value} more.",
-            below="The first targets and the draw of the author's code lose {value} again.",
-            unclear="The first targets and the draw of the author's code change nothing that the "
-            "seeds tell.",
+            above="Targets and draw gain {value} more (row 7).",
+            below="Targets and draw lose {value} again (row 7).",
+            unclear="Targets and draw change nothing that the seeds tell (row 7).",
             digits=1,
         ),
         sentence(
             points(plain["repshare"], plain["solo"]),
-            above="With the whole code, RepShare is {value} points *ahead* of training alone.",
-            below="With the whole code, RepShare is {value} points behind training alone.",
-            unclear="With the whole code, RepShare cannot be told from training alone.",
+            above="Then RepShare is {value} points *ahead* of training alone.",
+            below="Then RepShare is {value} points behind training alone.",
+            unclear="Then RepShare cannot be told from training alone.",
             digits=0,
         ),
         sentence(
             points(free["solo"], plain["solo"]),
-            above="But the author's network is weak on these digits: with ours, training alone "
-            "gains {mean} points,",
-            below="With our network in the same conditions, training alone loses {mean} points,",
-            unclear="With our network in the same conditions, training alone stays where it is,",
+            above="But its author's network is weak on these digits: with ours (row 8), training "
+            "alone gains {mean} points,",
+            below="With our network (row 8), training alone loses {mean} points,",
+            unclear="With our network (row 8), training alone stays where it is,",
             digits=0,
         ),
         sentence(
@@ -233,33 +234,34 @@ def told_steps(seeds: Sequence[int]) -> list[str]:
         ),
         sentence(
             points(here[MEANS], here["repshare"]),
-            above="In *our* setting, means gain {mean} points.",
-            below="In *our* setting, means lose {mean} points.",
-            unclear="In *our* setting, means change nothing that the seeds tell.",
+            above="*In our setting* means gain {mean} points (row 2);",
+            below="*In our setting* means lose {mean} points (row 2);",
+            unclear="*In our setting* means alone change nothing that the seeds tell (row 2);",
             digits=0,
         ),
         sentence(
-            points(here[conditions.PLAIN], here[MEANS]),
-            above="First targets and draw gain {mean} more there.",
-            below="First targets and draw lose {mean} again.",
-            unclear="First targets and draw change nothing that the seeds tell there.",
+            points(here[conditions.PLAIN], here["repshare"]),
+            above="with targets and draw they gain {mean} points (row 3).",
+            below="with targets and draw they lose {mean} points (row 3).",
+            unclear="nor do they with targets and draw (row 3).",
             digits=0,
         ),
         sentence(
-            points(here[NO_PULL], here[conditions.PLAIN]),
-            above="Without any pull RepShare gains another {mean} there, so the pull itself is too "
-            "strong.",
-            below="Without any pull RepShare is {mean} points lower.",
-            unclear="Without any pull RepShare changes by nothing that the seeds tell.",
+            points(here[NO_PULL], here["repshare"]),
+            above="Without its pull the printed method gains {mean} points (row 4): here the pull "
+            "makes RepShare guess.",
+            below="Without its pull the printed method loses {mean} points (row 4).",
+            unclear="Without its pull the printed method changes by nothing that the seeds tell "
+            "(row 4).",
             digits=0,
         ),
         sentence(
             points(free["repshare"], here[conditions.PLAIN]),
-            above="The same code and network gain {mean} points in its conditions, with Adam, a "
-            "smaller learning rate and 60 rounds.",
-            below="The same code and network lose {mean} points in its conditions.",
-            unclear="The same code and network change in its conditions by nothing that the seeds "
-            "tell.",
+            above="Row 8 is {mean} points above row 3: its optimizer, learning rate, epochs and "
+            "rounds help.",
+            below="Row 8 is {mean} points below row 3: its optimizer, learning rate, epochs and "
+            "rounds do not help.",
+            unclear="The seeds do not tell row 8 from row 3.",
             digits=0,
         ),
     ]

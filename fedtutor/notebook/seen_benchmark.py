@@ -26,7 +26,7 @@ from .conditions import (
     answered,
     gains,
 )
-from .frame import VERDICT_BOX, _show
+from .frame import VERDICT_BOX, _show, sentence
 from .rows import signed, told
 from .seen_benchmark_doubts import told_weightings, weightings
 
@@ -34,14 +34,10 @@ NOT_FEDERATED = ("solo", "central")
 ALL = ("other domains", "own domain")
 NOBODY = pd.DataFrame([{"method": "nobody may enter with these clients"}])
 COLUMNS = dict(zip(ALL, (OTHERS, OWN), strict=True))
-ABOUT = {  # of leaders, where the first line of their module says less
-    "fedproto": "FedAvg plus shared mean features of classes",
-    "fd": "only mean outputs of classes are shared",
-}
+EXAMINED, UNEXAMINED = {"repshare": "section 9 examines it"}, "not examined here"
 COST = {
     "down and up (kB)": ("up (kB)", "down (kB)"),
     "passes": ("passes",),
-    "CPU (s)": ("CPU (s)",),
 }
 
 
@@ -101,33 +97,63 @@ def at_the_end(shown: Mapping[str, Mapping]) -> str:
     return f", the last {len(sure)}" if sure and all(first) else ""
 
 
+def title(shown: Mapping[str, Mapping], seeds: int) -> str:
+    """Of the figure of ranks: for how many methods the seeds leave one rank, and which."""
+    sure, count = fixed(shown)
+    panels = "both panels" if len(shown) > 1 else "the panel"
+    named = f": {_named(sure)}" if 0 < len(sure) < 5 else ""
+    return (f"Of the library's {count} methods, {seeds} seeds fix the rank of {len(sure)} in "
+            f"{panels}{named}")  # fmt: skip
+
+
 def leader(entries: Mapping[str, arenas.Entry], column: str) -> str:
     """The federated method with the highest mean in a column."""
     found = ranks.values(entries, column)
     return max(federated(found), key=lambda m: np.mean(found[m]), default="")
 
 
-def leads(entries: Mapping[str, arenas.Entry], column: str) -> str:
-    """The same in words, and what it does."""
-    name = leader(entries, column)
-    return f"{display_name(name)} ({ABOUT.get(name) or _first_line(METHODS[name]).rstrip('.')})"
-
-
 def first(entries: Mapping[str, arenas.Entry], asked: Mapping[str, str]) -> list[str]:
     """Who has the highest mean in each question, at which rank; who runs as in its paper."""
-    shown, said = intervals(entries, asked), []
+    shown, said, closer = intervals(entries, asked), [], []
     for question, column in asked.items():
-        name, found = leader(entries, column), ranks.values(entries, column)
-        if name:
-            level = spread([100 * v for v in found[name]], 1)
-            rank = in_ranks({question: shown[question]}, name)
-            said.append(f"{display_name(name)} ({level} %; rank {rank})")
-    alike = [m for m in federated(entries) if AS_PAPER[m].startswith("yes")]
+        if not (name := leader(entries, column)):
+            continue
+        rows, found = shown[question], ranks.values(entries, column)
+        said.append(f"{_at(name, found, rows)} on the {question}")
+        closer += [f"But {_at(m, found, rows)} has a better interval on the {question}, because it "
+                   "beats more rows." for m in federated(rows)
+                   if rows[m][0] <= rows[name][0] and rows[m][1] < rows[name][1]]  # fmt: skip
+    every, (sure, count) = federated(entries), fixed(shown)
+    alike = [m for m in every if AS_PAPER[m].startswith("yes")]
+    unlike = [f"{display_name(m)} ({AS_PAPER[m].partition(': ')[2]}; {EXAMINED.get(m, UNEXAMINED)})"
+              for m in sure if m not in alike]  # fmt: skip
+    unlike = f"; {' and '.join(unlike)} do{'es' * (len(unlike) == 1)} not" if unlike else ""
     return [
-        f"**Who is first?** The highest means are those of {' and '.join(said) or 'nobody'}.",
-        f"**Does each method run as in its paper?** {len(alike)} of {len(federated(entries))} do; "
-        "the folded table of accuracies says what differs in the others.",
+        f"**Who is first?** {rows_shown(shown)} The highest means of the {count} methods: "
+        f"{', '.join(said) or 'nobody'}.",
+        *closer,
+        f"{len(alike)} of {len(every)} methods **run as in their papers** (folded table of "
+        f"accuracies){unlike}.",
     ]
+
+
+def _at(name: str, found: Mapping, rows: Mapping) -> str:
+    """`FD (90.5 ± 0.5 %; rank 2 to 11)`."""
+    return f"{display_name(name)} ({spread([100 * v for v in found[name]], 1)} %; " + (
+        f"rank {_place(rows[name])})")  # fmt: skip
+
+
+def _place(row: tuple) -> str:
+    first, last, _ = row
+    return f"{first} to {last}" if first < last else f"{first}"
+
+
+def rows_shown(shown: Mapping[str, Mapping]) -> str:
+    """How many rows the ranks count, and which: the library's methods and the others by name."""
+    names = list(next(iter(shown.values()), {}))
+    inside = federated(names)
+    rest = [m for m in names if m not in inside]
+    return f"Ranks count {len(names)} rows: {len(inside)} methods, {_named(rest)}."
 
 
 def in_ranks(shown: Mapping[str, Mapping], method: str) -> str:
@@ -135,9 +161,7 @@ def in_ranks(shown: Mapping[str, Mapping], method: str) -> str:
     said = []
     for question, rows in shown.items():
         if method in rows:
-            first, last, _ = rows[method]
-            place = f"{first} to {last}" if first < last else f"{first}"
-            said.append(f"{place} of {len(rows)} on the {question}")
+            said.append(f"{_place(rows[method])} of {len(rows)} on the {question}")
     return ", ".join(said) or "open, because a seed is missing"
 
 
@@ -177,9 +201,8 @@ def costs(entries: Mapping[str, arenas.Entry], methods: Sequence[str]) -> str:
                  for words, keys in COST.items()}  # fmt: skip
         if None in [rows for parts in found.values() for rows in parts]:
             continue
-        sent, passes, seconds = (sum(np.mean(rows) for rows in parts) for parts in found.values())
-        said.append(f"{display_name(method)} {sent / 1e6:.2f} MB, {passes:,.0f} passes a round, "
-                    f"{seconds:.1f} s of a processor")  # fmt: skip
+        sent, passes = (sum(np.mean(rows) for rows in parts) for parts in found.values())
+        said.append(f"{display_name(method)} {sent / 1e6:.2f} MB, {passes:,.0f} passes a round")
     return "; ".join(said)
 
 
@@ -241,6 +264,14 @@ def entered(answers: Mapping[str, str]) -> tuple[int, int]:
     return sum(not answers[m] for m in names), len(names)
 
 
+def admitted(arena: str, answers: Mapping[str, str]) -> str:
+    """How many of the library's methods may enter an arena, in a line; who not, if they are few."""
+    may, every = entered(answers)
+    out = [m for m in federated(answers) if answers[m]]
+    but = f", not {_named(out)}" if 0 < len(out) < 4 else ""
+    return f"{arena:<15} {may:>2} of {every} methods may enter{but}"
+
+
 def entrance(asked: Mapping[str, Mapping[str, str]]) -> pd.DataFrame:
     """Method x arena: yes, or why not."""
     words = {arena: {display_name(m): why or "yes" for m, why in answers.items()}
@@ -283,35 +314,97 @@ def better(entries: Mapping[str, arenas.Entry], column: str) -> list[str]:
     return federated(beside_the_floor(entries, {"": column})[""][0])
 
 
-def advice(mini: Mapping, real: Mapping, four: Mapping) -> list[str]:
+def told_virtual(virtual: Mapping[str, arenas.Entry], rounds: int) -> list[str]:
+    """What distilled images cost before round 1, and what FedLGD gains on them, in sentences."""
+    made, played = (ranks.values(virtual, key).get("fedavg") for key in ("before", "passes"))
+    said = []
+    if made and played:
+        ratio = np.mean(made) / (rounds * np.mean(played))
+        said = [f"**What you see.** Making the images costs {ratio:.1f} times the passes of "
+                f"FedAvg's {rounds} rounds. A table that counts from round 1 would hide this "
+                "price."]  # fmt: skip
+    less = gains(virtual, "fedlgd", "fedavg", OWN)
+    if len(less):
+        said.append(sentence(
+            less, digits=1,
+            above="On these images FedLGD is {value} points ahead of FedAvg.",
+            below="On these images FedLGD is {value} points behind FedAvg; section 9 asks whether "
+            "our setting is the reason.",
+            unclear="On these images FedLGD cannot be told from FedAvg.",
+        ))  # fmt: skip
+    return said or ["Some rows are open: `python -m fedtutor benchmark` records them."]
+
+
+def first_screen(mini: Mapping, real: Mapping, four: Mapping, four_real: Mapping) -> list[str]:
+    """What the first screen says of all arenas: which method to take, and which ranks are fixed."""
+    both, shown = in_both(mini, real, OTHERS), intervals(mini, COLUMNS)
+    above, own, (sure, count) = better(mini, OTHERS), better(real, OWN), fixed(shown)
+    alike = not told(gains(mini, "scaffold", "fedavg", OTHERS)) and (
+        "cannot be told apart" in told_weightings(weightings())[1])  # fmt: skip
+    again = f"none beats {_named(both)}, here or on real digits." if both else (
+        "here or on real digits each is beaten by another.")  # fmt: skip
+    return [
+        f"*One network, others' digits:* {len(above)} of {count} methods beat training alone;",
+        again,
+        "FedAvg that counts clients alike sends fewer bytes; the seeds cannot tell the two apart."
+        if both == ["scaffold"] and alike else "",
+        f"*Own digits:* {_beaten_by(better(mini, OWN), 'training alone')};",
+        f"on real digits {_named(own) if own else 'none'} do{'es' * (len(own) < 2)}.",
+        f"*Four networks, others' digits:* {_in_both_data(four, four_real)}.",
+        f"*Ranks:* the seeds fix {len(sure)} of {count}{at_the_end(shown)}.",
+    ]  # fmt: skip
+
+
+def in_both(mini: Mapping, real: Mapping, column: str) -> list[str]:
+    """Methods that no other federated method beats, neither on the small digits nor the real."""
+    again = unbeaten(real, column)
+    return [m for m in unbeaten(mini, column) if m in again]
+
+
+def _in_both_data(four: Mapping, four_real: Mapping) -> str:
+    again = better(four_real, OTHERS)
+    both = [m for m in better(four, OTHERS) if m in again]
+    return f"{_beaten_by(both, 'training alone')} both here and on real digits"
+
+
+def advice(mini: Mapping, real: Mapping, four: Mapping, four_real: Mapping) -> list[str]:
     """Which method to take, in sentences: on the small digits, the real ones, four networks."""
-    best, again = unbeaten(mini, OTHERS), unbeaten(real, OTHERS)
     sent = {m: np.mean(found[0]) for m, found in points(mini, OTHERS).items()}
-    both = [m for m in best if m in again]
+    both = in_both(mini, real, OTHERS)
     price = [f"{display_name(m)} sends {sent[m] / sent['fedavg']:.1f} times FedAvg's bytes."
              for m in both]  # fmt: skip
     take = f"So take {_named(both)}." if both else ""
     if "scaffold" in both:  # section 8 asks whether its lead is its own
         alike = told_weightings(weightings())[1]
         if "cannot be told apart" in alike:
-            take = ("FedAvg that counts clients alike sends fewer, and the seeds cannot tell it "
-                    "from SCAFFOLD: try it first.")  # fmt: skip
+            take = ("But the seeds cannot tell it from FedAvg that counts clients alike: try that "
+                    "first.")  # fmt: skip
         else:
             price.append(alike)
     nobody = "every federated method is beaten by another"
     leading = f"no federated method beats {_named(both)}" if both else nobody
-    own, there, other = (better(*asked) for asked in ((mini, OWN), (real, OWN), (four, OTHERS)))
+    own, there, other, later = (better(*asked) for asked in (
+        (mini, OWN), (real, OWN), (four, OTHERS), (four_real, OTHERS)))  # fmt: skip
     return [
         f"*For others' digits*, {leading} in section 5 or on the real digits of section 8.",
-        *price, take,
+        *price, take, _first_but_beaten(mini, real, both),
         f"*For the own digits*, try training alone first: in section 5 {_beaten_by(own)}, on the "
-        f"real digits {_beaten_by(there)}. *With four different networks*, training alone is "
-        f"beaten on others' digits by {_named(other)}.",
+        f"real digits {_beaten_by(there)}. *With four networks*, for others' digits: in section 6 "
+        f"{_beaten_by(other, 'training alone')}, on the real digits {_beaten_by(later)}.",
     ]  # fmt: skip
 
 
-def _beaten_by(names: Sequence[str]) -> str:
-    return f"{_named(names)} beat{'s' * (len(names) == 1)} it" if names else "no method beats it"
+def _first_but_beaten(mini: Mapping, real: Mapping, both: Sequence[str]) -> str:
+    """Why the method with the highest mean on the small digits is not the one to take."""
+    name, found = leader(mini, OTHERS), ranks.values(real, OTHERS)
+    rivals = [m for m in both if name in found and m in ranks.beside(found, name)[0]]
+    return (f"{display_name(name)}, first by its mean in section 5, is beaten by {_named(rivals)} "
+            "on the real digits.") if rivals else ""  # fmt: skip
+
+
+def _beaten_by(names: Sequence[str], whom: str = "it") -> str:
+    return f"{_named(names)} beat{'s' * (len(names) == 1)} {whom}" if names else (
+        f"no method beats {whom}")  # fmt: skip
 
 
 def verdict_box() -> None:

@@ -110,9 +110,10 @@ def beside(paper: str, table: str, *, part: str = "", of: str = "",
 def lines_of(made: Report, paper: str, table: str) -> Beside:
     """The same of a report's own runs."""
     lines, differ = made.table(paper, table), made.differences(paper, table)
+    elsewhere = {(run.table, run.row) for run in made.runs if run.instead_of}
     why, measured = {}, set()
-    for line in lines.itertuples():
-        cell = line.row, line.column
+    for line in sorted(lines.itertuples(), key=lambda one: (one.run, one.row) in elsewhere):
+        cell = line.row, line.column  # runs with the paper's own data come first
         if line.setting == OPEN:
             why.setdefault(cell, _why(line, made.runs))
         else:

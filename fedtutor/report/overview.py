@@ -23,15 +23,24 @@ from ..papers.verdicts import (
     kind,
     records_in,
 )
-from .tables import COLUMNS, NO_RUN, OPEN, PAPER, REDUCED, STAND_IN, Report
+from .tables import COLUMNS, EQUAL, NO_RUN, OPEN, PAPER, PLACE, REDUCED, STAND_IN, Block, Report
 
 ABSENT, WAITING = "data absent", "not yet measured"
-STATES = {  # what the picture's legend says of each, and the short name
+STATES = {  # what each means, in words
     PAPER: "measured with the paper's settings and data",
     STAND_IN: "measured with the paper's settings on other data",
     REDUCED: "measured in a smaller setting",
     WAITING: WAITING,
     ABSENT: "data absent: a reader must get them by hand",
+}
+NAMES = {PAPER: COLUMNS[PAPER], STAND_IN: STAND_IN, REDUCED: REDUCED, WAITING: WAITING,
+         ABSENT: ABSENT}  # fmt: skip
+LEGEND = {  # the picture's, which begins with the name of the state
+    PAPER: f"{NAMES[PAPER]}: the paper's settings and images",
+    STAND_IN: f"{STAND_IN}: the paper's settings, other images",
+    REDUCED: f"{REDUCED}: a smaller setting, often other images",
+    WAITING: WAITING,
+    ABSENT: f"{ABSENT}: a reader must get the images by hand",
 }
 BY_HAND = {  # a data set that this program cannot download -> its names in print
     "office_home": ("Office-Home",), "office31": ("Office31",), "femnist": ("FEMNIST",),
@@ -71,7 +80,7 @@ def data_by_hand(line) -> str:
 
 
 def tiles(found: pd.DataFrame) -> dict[str, dict[str, list[list[str | None]]]]:
-    """For `figures.tiles`: paper -> table -> rows of states, in the paper's order."""
+    """For `figures.tiles`: paper -> table -> rows of LEGEND's texts, in the paper's order."""
     groups, lines = {}, dict(list(found.groupby(["paper", "table"])))
     for paper, key in tables():
         if (paper, key) not in lines:
@@ -82,7 +91,7 @@ def tiles(found: pd.DataFrame) -> dict[str, dict[str, list[list[str | None]]]]:
         columns = [name for name in printed.columns if name in grid.columns]
         grid = grid.reindex(index=[name for name in dict.fromkeys(printed.attrs["rows"])
                                    if name in grid.index], columns=columns)  # fmt: skip
-        rows = [[STATES.get(state) for state in row] for row in grid.to_numpy()]
+        rows = [[LEGEND.get(state) for state in row] for row in grid.to_numpy()]
         groups.setdefault(paper, {})[key] = rows
     return {paper: groups[paper] for paper in PAPERS if paper in groups}
 
@@ -94,11 +103,11 @@ def counted(found: pd.DataFrame) -> dict[str, int]:
 
 
 def by_state(found: pd.DataFrame) -> pd.DataFrame:
-    """Paper by state: how many numbers, and in all."""
+    """Paper by the name of a state: how many numbers."""
     seen = pd.crosstab(found["paper"], found["state"])
     order = [paper for paper in PAPERS if paper in seen.index]
     seen = seen.reindex(index=order, columns=list(STATES), fill_value=0)
-    return seen.rename_axis(index=None, columns=None)
+    return seen.rename(columns=NAMES).rename_axis(index=None, columns=None)
 
 
 def places(found: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:
@@ -176,6 +185,19 @@ def met(made: Report) -> pd.DataFrame:
     return made.cells.loc[made.cells["setting"] == PAPER, columns].reset_index(drop=True)
 
 
+def agreed(lines: pd.DataFrame) -> tuple[int, int]:
+    """How many printed numbers of `met` are "not told apart" in a line of theirs, and in all."""
+    same = (lines["verdict"] == EQUAL).groupby([lines[name] for name in PLACE])
+    return int(same.any().sum()), int(same.all().sum())
+
+
+def lead(made: Report, run: str, column: str, own: str, rival: str) -> list[float]:
+    """By how many points the row `own` of a run is ahead of the row `rival`: one per seed."""
+    cells = made.cells[(made.cells["run"] == run) & (made.cells["column"] == column)]
+    values = cells.set_index("row")["values"]
+    return [mine - other for mine, other in zip(values[own], values[rival], strict=True)]
+
+
 def gaps(made: Report, paper: str, group: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Measured minus printed, in points: mean and standard deviation over seeds, row by column.
 
@@ -205,11 +227,27 @@ def gaps(made: Report, paper: str, group: str) -> tuple[pd.DataFrame, pd.DataFra
 # --- what is open
 
 
+def queued(made: Report) -> list[manifest.Run]:
+    """The queue's open runs; what two tables share is twice."""
+    return [run for run in made.runs if run.manifest == manifest.MANIFEST
+            and run.path(made.folder) not in made.found]  # fmt: skip
+
+
+def largest(made: Report, paper: str) -> dict[str, str | int]:
+    """The printed table with most open runs of a paper: table, runs, rows, settings, seeds."""
+    lines = pd.DataFrame(
+        [(key, run.path(made.folder), run.row, (run.table, run.column), run.seed)
+         for run in queued(made) if run.paper == paper for key in run.tables],
+        columns=["table", "runs", "rows", "settings", "seeds"],
+    )  # fmt: skip
+    counts = lines.groupby("table", sort=False).nunique()
+    table = counts["runs"].idxmax()
+    return {"table": table, **counts.loc[table].to_dict()}
+
+
 def planned(made: Report) -> pd.DataFrame:
     """The queue's open runs by paper: how many, and the hours of a GPU that are estimated."""
-    left = [run for run in made.runs if run.manifest == manifest.MANIFEST
-            and run.path(made.folder) not in made.found]  # fmt: skip
-    lines = pd.DataFrame([(run.paper, run.path(made.folder), run.minutes) for run in left],
+    lines = pd.DataFrame([(run.paper, run.path(made.folder), run.minutes) for run in queued(made)],
                          columns=["paper", "path", "minutes"])  # fmt: skip
     lines = lines.drop_duplicates("path").groupby("paper", sort=False)["minutes"]
     told = lines.agg(["count", "sum"])
@@ -253,8 +291,7 @@ def folded_tables(made: Report, book: pd.DataFrame) -> str:
 
 
 def _told(states: Counter) -> str:
-    names = {PAPER: COLUMNS[PAPER]}
-    return ", ".join(f"{states[name]} {names.get(name, name)}" for name in STATES if states[name])
+    return ", ".join(f"{states[name]} {NAMES[name]}" for name in STATES if states[name])
 
 
 def _table(made: Report, line: pd.Series, states: Counter, paper: str, key: str) -> str:
@@ -262,7 +299,8 @@ def _table(made: Report, line: pd.Series, states: Counter, paper: str, key: str)
     parts = [f"<p>{escape(caption)}</p><p>Claims: {escape(line['its claims'] or 'none')}.</p>"]
     for block in made.blocks(paper, key):
         seeds = f", seeds {block.seeds}" if block.seeds else ""
-        parts.append(f"<p><b>{escape(block.run)}</b> ({block.setting}{seeds})</p>")
+        about = _state(made, block, paper, key)
+        parts.append(f"<p><b>{escape(block.run)}</b> ({about}{seeds})</p>")
         parts.append(whole(block.grid.rename_axis(index=None, columns=None)))
         parts += [f"<p>Differs in: {escape(block.differs)}</p>"] if block.differs else []
         parts += [f"<p><code>{escape(block.command)}</code></p>"] if block.run != NO_RUN else []
@@ -270,12 +308,25 @@ def _table(made: Report, line: pd.Series, states: Counter, paper: str, key: str)
     return f"<details><summary>{escape(about)}</summary>{''.join(parts)}</details>"
 
 
+def _state(made: Report, block: Block, paper: str, key: str) -> str:
+    """The state of a block; "open" where a run is planned, and whether data must be got by hand."""
+    if block.setting != OPEN:
+        return NAMES[block.setting]
+    cells = made.cells[(made.cells["paper"] == paper) & (made.cells["table"] == key)]
+    cells = cells[(cells["run"] == block.run) & (cells["setting"] == OPEN)]
+    absent = [bool(data_by_hand(line)) for line in cells.itertuples()]
+    if block.run != NO_RUN:  # other data than the paper's are not those of the printed number
+        other = any(run.instead_of for run in made.runs if run.table == block.run)
+        return f"open, {ABSENT}" if all(absent) and not other else "open"
+    return " or ".join([WAITING] * (not all(absent)) + [ABSENT] * any(absent))
+
+
 def folded_claims(book: pd.DataFrame) -> str:
     """The ledger, a fold per paper: claim, where, what the paper says, measured, verdict."""
     parts = []
     for name, lines in book.groupby("paper", sort=False):
         shown = lines[["claim", "where", "says", "measured", "verdict", "setting", "notebook"]]
-        whose = "ours, counted nowhere above" if name == ledger.OURS else name
+        whose = "our own, counted nowhere above" if name == ledger.OURS else name
         about = f"{whose}: {len(lines)} claims, {ledger.in_words(lines)}"
         parts.append(f"<details><summary>{escape(about)}</summary>{whole(shown)}</details>")
     return "\n".join(parts)

@@ -159,13 +159,13 @@ def test_the_advice_does_not_take_undecided_for_equal(nothing_trains, monkeypatc
     monkeypatch.setattr(seen, "told_weightings", lambda found: ["", "they cannot be told apart."])
     said = " ".join(seen.advice(known, known, *four))
     short = " ".join(seen.first_screen(known, known, *four))
-    assert ("if it counts clients alike" in short) == (
+    assert ("that counts clients alike" in short) == (
         seen.in_both(known, known, seen.OTHERS) == ["scaffold"]
     )
     assert "try that first" in said and "So take" not in said and "as good" not in said
     monkeypatch.setattr(seen, "told_weightings", lambda found: ["", "SCAFFOLD stays ahead."])
     assert "So take" in " ".join(seen.advice(known, known, *four))
-    assert "if it counts" not in " ".join(seen.first_screen(known, known, *four))
+    assert "that counts" not in " ".join(seen.first_screen(known, known, *four))
     assert seen._beaten_by([]) == "no method beats it"
     assert seen._beaten_by([], "training alone") == "no method beats training alone"
     assert seen._beaten_by(["fedavg"]) == "FedAvg beats it"
@@ -181,7 +181,7 @@ def test_the_first_screen_says_what_the_tables_say(nothing_trains):
     assert f"none beats {seen._named(both)}," in said or not both
     assert set(both) <= set(above) and not set(both) - set(seen.unbeaten(real, seen.OTHERS))
     twice = set(seen.better(four, seen.OTHERS)) & set(seen.better(later, seen.OTHERS))
-    assert ("no method beats training alone on both data" in said) == (not twice)
+    assert ("no method beats training alone both here and on real digits" in said) == (not twice)
     advice = " ".join(seen.advice(known, real, four, later))
     for whom in seen.better(later, seen.OTHERS):
         assert seen.display_name(whom) in advice

@@ -7,7 +7,7 @@ import pytest
 
 from fedtutor import experiments, papers, report
 from fedtutor.errors import SettingError
-from fedtutor.experiments import frame, results
+from fedtutor.experiments import frame, manifest, results
 from fedtutor.report.beside import ABOUT
 from fedtutor.report.tables import OPEN, PAPER
 
@@ -137,6 +137,14 @@ def test_a_smaller_run_was_recorded_elsewhere():
     assert smaller["open because"].str.endswith("this number was recorded elsewhere").all()
     absent = told[told["measured"] == ""]["open because"]
     assert not absent.str.contains("recorded elsewhere").any()
+
+
+def test_what_is_open_is_open_for_the_papers_own_data(monkeypatch):
+    monkeypatch.setattr(manifest, "absent", lambda run: f"{run.recipe.scenario} is not here")
+    for table, own in (("III", {"cifar100-skew"}), ("I", {"cifar100-skew", "femnist-skew"})):
+        why = report.beside("FedCSD", table)["open because"]
+        said = why.str.extract("not on this machine: ([^;]+)")[0].dropna()
+        assert set(said) == own  # not the scenario that stands in for it, fashion-mnist
 
 
 def test_a_small_deviation_is_seen():

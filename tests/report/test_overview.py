@@ -4,6 +4,7 @@ import re
 import statistics
 
 import nbformat
+import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
 
@@ -61,15 +62,22 @@ def test_tiles_are_the_tables_in_small(found):
     groups = overview.tiles(found)
     every = [s for blocks in groups.values() for rows in blocks.values() for row in rows
              for s in row if s is not None]  # fmt: skip
-    assert len(every) == len(found) and set(every) <= set(overview.STATES.values())
+    assert len(every) == len(found) and set(every) <= set(overview.LEGEND.values())
     states = list(overview.STATES)
     for state in states:
-        assert every.count(overview.STATES[state]) == overview.counted(found)[state]
+        assert every.count(overview.LEGEND[state]) == overview.counted(found)[state]
     (corner,) = [c.state for c in found.itertuples() if c[1:5] == ("FCCL+", "VIII", "FCCL+",
                  "Digits/M->")]  # fmt: skip
     rows = papers.published_table("FCCL+", "VIII").attrs["rows"]
-    assert groups["FCCL+"]["VIII"][rows.index("FCCL+")][0] == overview.STATES[corner]
-    figures.tiles(groups, title="All numbers", states=list(overview.STATES.values()))
+    assert groups["FCCL+"]["VIII"][rows.index("FCCL+")][0] == overview.LEGEND[corner]
+    figures.tiles(groups, title="All numbers", states=list(overview.LEGEND.values()))
+
+
+def test_the_legend_begins_with_the_names_of_the_states(found):
+    assert list(overview.LEGEND) == list(overview.NAMES) == list(overview.STATES)
+    for state, text in overview.LEGEND.items():
+        assert text.partition(":")[0] == overview.NAMES[state]
+    assert list(overview.by_state(found).columns) == list(overview.NAMES.values())
 
 
 def test_places_name_every_table_once_with_its_notebook(found):
@@ -88,6 +96,36 @@ def test_the_queue_is_what_is_open(made):
     found = overview.numbers(made)
     bare = overview.without_a_run(found)
     assert 0 < sum(bare.values()) < len(found) and set(bare) == {overview.ABSENT, overview.WAITING}
+    waits = found[(found["setting"] == OPEN) & (found["run"] != tables.NO_RUN)]
+    assert set(waits["run"]) <= {run.table for run in overview.queued(made)}
+
+
+def test_the_table_with_most_open_runs_is_a_grid_of_runs(made):
+    left = overview.planned(made).iloc[:, 0]
+    for paper in left.index:
+        most = overview.largest(made, paper)
+        assert most["table"] in [key for name, key in papers.tables() if name == paper]
+        assert 0 < most["runs"] <= left[paper]
+        assert most["runs"] <= most["rows"] * most["settings"] * most["seeds"]
+
+
+def test_a_number_agrees_in_one_line_or_in_all():
+    place = dict(zip(tables.PLACE, ("A", "1", "a", "x"), strict=True))
+    other = place | {"column": "y"}
+    lines = [place | {"verdict": tables.EQUAL}, place | {"verdict": tables.ABOVE},
+             other | {"verdict": tables.EQUAL}]  # fmt: skip
+    assert overview.agreed(pd.DataFrame(lines)) == (2, 1)
+    assert overview.agreed(pd.DataFrame(lines[1:])) == (1, 1)
+
+
+def test_a_lead_is_one_difference_per_seed(made):
+    run = "RepShare 1, MNIST, the author's images, N=10"
+    found = overview.lead(made, run, "MNIST N=10", "RepShare", "FD")
+    back = overview.lead(made, run, "MNIST N=10", "FD", "RepShare")
+    assert len(found) == 3 and found == pytest.approx([-value for value in back])
+    lines = overview.met(made).query("run == @run").set_index("row")["measured"]
+    means = [float(lines[row].partition(" ")[0]) for row in ("RepShare", "FD")]
+    assert statistics.fmean(found) == pytest.approx(means[0] - means[1], abs=0.11)
 
 
 def test_gaps_are_means_and_deviations_of_what_was_met(made):
@@ -111,12 +149,20 @@ def test_folds_have_every_table_and_every_claim(made):
     for state, count in zip((overview.ABSENT, "reduced"), counts, strict=True):
         assert sum(int(n) for text in told for n in re.findall(rf"(\d+) {state}", text)) == count
     assert not [th for th in page.select("thead th, tbody th") if not th.get("scope")]
+    assert "(not yet)" not in page.get_text()
     said = page.find("summary", string=lambda text: text.startswith("RepShare, 1 ")).get_text()
     assert "15 paper's setting" in said and "notebook 04" in said
     papers_said = [one.get_text() for one in page.select("details:has(details) > summary")]
     assert "RepShare: 1 table and 1 without accuracies" in "\n".join(papers_said)
     shown = sum(int(re.search(r": (\d+) table", text)[1]) for text in papers_said)
     assert shown == len(overview.numbers(made)[["paper", "table"]].drop_duplicates())
+    blocks = {one.parent.get_text() for one in page.select("p > b")}
+    assert {"FCCL 3, Office-Home (open, data absent)", "FedCSD I, CIFAR-100 (open)",
+            "FedCSD I, FEMNIST (open, data absent)", "FedCSD I, Fashion-MNIST (open)",
+            "no run is planned (data absent)", "no run is planned (not yet measured)",
+            "no run is planned (not yet measured or data absent)"} <= blocks  # fmt: skip
+    absent = page.find("summary", string=lambda text: text.startswith("FCCL, 3 ")).parent
+    assert all("data absent" in one.parent.get_text() for one in absent.select("p > b"))
     ledger = BeautifulSoup(overview.folded_claims(book), "html.parser")
     assert len(ledger.select("tbody tr")) == len(book)
     assert {row.th.get_text() for row in ledger.select("tbody tr")} == set(book.index)
