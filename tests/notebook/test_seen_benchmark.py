@@ -7,6 +7,7 @@ import pytest
 from fedtutor.experiments.arenas import Entry
 from fedtutor.experiments.recording import SEEDS
 from fedtutor.notebook import seen_benchmark as seen
+from fedtutor.notebook import seen_benchmark_advice as advice
 
 pytestmark = pytest.mark.filterwarnings("ignore:recorded by other code")
 HOME = {"home": seen.OWN}
@@ -107,7 +108,7 @@ def test_every_method_says_what_it_does(nothing_trains):
 def test_what_to_take_follows_from_the_tables(nothing_trains):
     known = seen.recorded()
     four = seen.recorded("four networks")
-    said = " ".join(seen.advice(known, known, four, four))
+    said = " ".join(advice.advice(known, known, four, four))
     best = seen.unbeaten(known, seen.OTHERS)
     assert set(best) <= set(seen.better(known, seen.OTHERS)) and said.count("times FedAvg") == len(
         best
@@ -152,42 +153,6 @@ def test_a_method_is_set_beside_training_alone(nothing_trains):
     own = fccl.partition("own domain ")[2]
     assert ("fccl" in behind) == (own.startswith("-") and own.endswith("*"))
     assert seen.minus_alone({}, seen.COLUMNS, ["fccl"]) == []
-
-
-def test_the_advice_does_not_take_undecided_for_equal(nothing_trains, monkeypatch):
-    known, four = seen.recorded(), [seen.recorded("four networks")] * 2
-    monkeypatch.setattr(seen, "told_weightings", lambda found: ["", "they cannot be told apart."])
-    said = " ".join(seen.advice(known, known, *four))
-    short = " ".join(seen.first_screen(known, known, *four))
-    assert ("that counts clients alike" in short) == (
-        seen.in_both(known, known, seen.OTHERS) == ["scaffold"]
-    )
-    assert "try that first" in said and "So take" not in said and "as good" not in said
-    monkeypatch.setattr(seen, "told_weightings", lambda found: ["", "SCAFFOLD stays ahead."])
-    assert "So take" in " ".join(seen.advice(known, known, *four))
-    assert "that counts" not in " ".join(seen.first_screen(known, known, *four))
-    assert seen._beaten_by([]) == "no method beats it"
-    assert seen._beaten_by([], "training alone") == "no method beats training alone"
-    assert seen._beaten_by(["fedavg"]) == "FedAvg beats it"
-    assert seen._beaten_by(["fedavg", "moon"]) == "FedAvg and MOON beat it"
-
-
-def test_the_first_screen_says_what_the_tables_say(nothing_trains):
-    known, real = seen.recorded(), seen.recorded(scenario=seen.REAL)
-    four, later = (seen.recorded("four networks", s) for s in (seen.SCENARIO, seen.REAL))
-    said = " ".join(seen.first_screen(known, real, four, later))
-    above, both = seen.better(known, seen.OTHERS), seen.in_both(known, real, seen.OTHERS)
-    assert f"{len(above)} of 26 methods beat training alone" in said
-    assert f"none beats {seen._named(both)}," in said or not both
-    assert set(both) <= set(above) and not set(both) - set(seen.unbeaten(real, seen.OTHERS))
-    twice = set(seen.better(four, seen.OTHERS)) & set(seen.better(later, seen.OTHERS))
-    assert ("no method beats training alone both here and on real digits" in said) == (not twice)
-    advice = " ".join(seen.advice(known, real, four, later))
-    for whom in seen.better(later, seen.OTHERS):
-        assert seen.display_name(whom) in advice
-    first = seen.leader(known, seen.OTHERS)
-    beaten = seen.ranks.beside(seen.ranks.values(real, seen.OTHERS), first)[0]
-    assert ("is beaten by" in advice) == bool(set(beaten) & set(both))
 
 
 def test_virtual_images_are_told_with_their_price(nothing_trains):
