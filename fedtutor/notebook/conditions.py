@@ -29,7 +29,7 @@ AS_PAPER = {
     "central": "no paper: all images in one place",
     "fedavg": "yes",
     "fedprox": "yes; weight as in FCCL+",
-    "fednova": "yes; equal steps here, so it is FedAvg",
+    "fednova": "yes; with equal steps it is FedAvg",
     "scaffold": "no: SGD with momentum",
     "fedavgm": "yes",
     "moon": "no: no projection head",
