@@ -204,11 +204,11 @@ def list_stale(options) -> int:
 
 
 def record_again(options) -> int:
-    """Play again what is not of today's committed code; the status is 1 where a run failed."""
+    """Play again what is not of today's committed code, or a tenth of all; 1 where a run failed."""
     from . import again, replays
 
     if options.elsewhere:
-        return 1 if replays.play(folder=options.results, say=say) else 0
+        return 1 if replays.play(folder=options.results, to=replays.REPLAYS, say=say) else 0
     failed = again.record(
         folder=options.results, only=options.only, seeds=options.seeds, under=options.under,
         minutes=options.minutes, at_once=options.at_once, artifacts=options.artifacts,

@@ -72,11 +72,10 @@ def play(*, folder=results.RESULTS, to=REPLAYS, say: Callable = print) -> int:
 
 
 def compared(folder=REPLAYS, *, first=results.RESULTS) -> pd.DataFrame:
-    """One row per replay and side: recorded, here (%), processor and seed (points), spread.
+    """One row per replay and side, in points: run, side, processor, seed.
 
     `processor`: the replay minus the recording, the same seed. `seed`: the next seed of the same
-    setting minus this one, both as recorded; NaN where there is no other. `spread`: the standard
-    deviation over all seeds of that setting.
+    setting minus this one, both as recorded; NaN where there is no other.
     """
     recorded, rows = runs(first), []
     here = runs(folder) if Path(folder).is_dir() else recorded.iloc[:0]
@@ -88,10 +87,6 @@ def compared(folder=REPLAYS, *, first=results.RESULTS) -> pd.DataFrame:
         for side, column in SIDES.items():
             if pd.isna(old[column]):
                 continue  # one test set: there are no other domains
-            again_ = here.at[name, column]
             other = group.at[after[0], column] if after else float("nan")
-            rows.append({"run": name, "side": side, "recorded": old[column], "here": again_,
-                         "processor": again_ - old[column], "seed": other - old[column],
-                         "spread": group[column].std(ddof=1)})  # fmt: skip
-    columns = ["run", "side", "recorded", "here", "processor", "seed", "spread"]
-    return pd.DataFrame(rows, columns=columns)
+            rows.append((name, side, here.at[name, column] - old[column], other - old[column]))
+    return pd.DataFrame(rows, columns=["run", "side", "processor", "seed"])
