@@ -82,7 +82,7 @@ def _note(box: dict, before: str = "", after: str = "") -> str:
     note = f"The comments in {before}fedtutor/methods/{box['file']}{after} have the same numbers."
     if all(row.get("lines") for row in box["rows"]):
         return note
-    return f"{note} A line with a dot has no number there."
+    return f"{note} A dot marks a line without a number."
 
 
 def _numbers(row: dict) -> str:

@@ -39,8 +39,8 @@ VERDICT_BOX = """\
 >   data set that is absent.
 >
 > A claim about several rivals is a comparison with each of them. It holds if all comparisons hold,
-> does not hold if at least one does not, and else is undecided. Its card shows the comparison that
-> decides: with one rival, the same in every seed.
+> does not hold if at least one does not, and else is undecided. Its *card* (the frame with claim
+> and verdict) shows only the comparison that decides, with the same rival for all seeds.
 """
 
 

@@ -22,6 +22,7 @@ from .start import setting
 
 DIGITS, CORRUPTED = "digits-five-partial", "cifar10-c-rebuilt"
 METHODS = ("fedavg", "fedprox", "fednova", "scaffold", "moon", "fedproto", "vhl", "fedlgd")
+ONE_METHOD = ("FedNova", "FedProx")  # FedAvg, and nearly so
 PLOTTED = ("fedavg", "fedprox", "scaffold", "vhl", "fedlgd")  # Fig. 10
 FEW = ("fedavg", "vhl", "fedlgd")  # of the methods of Fig. 11
 COLUMNS = {  # column of Table 1 -> what it changes, network and images per class in the print
@@ -119,7 +120,7 @@ def twin_rows(run) -> pd.DataFrame:
     ours = first(run, "ConvNet, IPC 10")
     one, two, rows = published_table("FedLGD", "1").replace(REPAIRED), book("2"), {}
     one = one.set_index(["arch", "method"])[["Average IPC=10", "Average IPC=50"]]
-    for name in ("FedNova", "FedProx"):
+    for name in ONE_METHOD:
         gains = ours.gains(name)
         rows[name] = {f"seed {seed}": f"{v:+.1f}" for seed, v in zip(run.seeds, gains, strict=True)}
         digits = [one.loc[net, name] - one.loc[net, "FedAvg"] for net in ("ConvNet", "ResNet18")]

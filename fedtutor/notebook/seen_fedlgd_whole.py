@@ -2,11 +2,12 @@
 
 `anchored` is a look (`run.looks("fedlgd", seen.anchored)`), for FedLGD, VHL and FedAvg alike;
 `at_the_end` and `through` read what it saw. The server's images, or VHL's noise, are the anchors.
-`drawn_together`, `toys_broken` and `bounds` need no data; `work` and `added_bytes` count.
+`lettered`, `differences` and `helps` are words for arms and their parts. `drawn_together`,
+`toys_broken` and `bounds` need no data; `work` and `added_bytes` count.
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -18,10 +19,14 @@ from ..errors import TrainingError
 from ..experiments import accuracies
 from ..methods.fedlgd import client_passes
 from ..randomness import generator
+from .frame import sentence
+from .rows import signed, told
 
 STEPS = 100  # of a network that learns from the anchors alone
 TESTS = 100  # test images per client whose features are compared
 SHOWN = 5  # classes whose first virtual image is kept as a picture
+LETTERS = {"first noise": "A", "clients only": "AB", "server only": "AC", "no regularizer": "ABC",
+           "no refining": "ACD", "FedLGD": "ABCD"}  # arm: its parts  # fmt: skip
 
 
 def anchored(fed) -> dict:
@@ -146,6 +151,36 @@ def before_and_after(run, looks: Sequence) -> dict[str, torch.Tensor]:
     return rows
 
 
+def lettered(arm: str) -> str:
+    """An arm with its parts: "clients only (AB)"; a rival has none."""
+    return f"{arm} ({LETTERS[arm]})" if arm in LETTERS else arm
+
+
+def differences(points: Mapping[str, Sequence[float]],
+                parts: Mapping[str, tuple[str, str]]) -> pd.DataFrame:  # fmt: skip
+    """A row per part: which arm less which other one, by their letters, and what it brings.
+
+    points: arm -> accuracy in points, one per seed; parts: words -> the arm with and without.
+    """
+    rows = {}
+    for words, (one, other) in parts.items():
+        gains = np.subtract(points[one], points[other])
+        names = [LETTERS.get(arm, arm) for arm in (one, other)]
+        rows[words] = [" less ".join(names), signed(gains) + told(gains)]
+    columns = ["arms", "points (*: told from zero)"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+
+def helps(part: str, gains: Sequence[float]) -> str:
+    """One sentence without a number: a part helps, does harm, or the seeds do not tell."""
+    return sentence(
+        gains,
+        above=f"{part} helps.",
+        below=f"{part} does harm.",
+        unclear=f"{part}: the seeds do not tell.",
+    )
+
+
 ANGLES = {"client A, class 1": 20.0, "client A, class 2": 45.0, "client B, class 1": 165.0,
           "client B, class 2": 140.0, "anchor, class 1": 85.0, "anchor, class 2": 95.0}  # fmt: skip
 
@@ -211,9 +246,9 @@ UNITS = {"compared": 1, "pixels": 2, "weights": 3}  # of work, per image that go
 def work() -> pd.DataFrame:
     """A client's work with FedLGD as a multiple of its work with FedAvg on private images.
 
-    At the paper's settings; "from round 1", and "all of it": with 10,000 steps before round 1.
+    At the paper's settings; "from round 1", and "with the first distillation" of 10,000 steps.
     """
-    counted = {"from round 1": 0, "all of it": 10000}
+    counted = {"from round 1": 0, "with the first distillation": 10000}
     rows = {
         name: [
             sum(UNITS[k] * v for k, v in client_passes(n, first=first, **PAPER).items())

@@ -189,6 +189,22 @@ def test_a_broken_line_is_named_and_hides_no_other(spoil, hint, tmp_path):
     assert load_result(path).seed == 0 and len(stale.states(tmp_path)) >= 2
 
 
+@pytest.mark.parametrize("part", ["headline", "best"])
+def test_a_last_digit_is_no_damage_and_a_larger_one_is(part, tmp_path):
+    path = result_path(recipe(), "fedavg", 0, folder=tmp_path)
+    good = made(given=recipe())
+    for factor, sound in ((1 - 2e-16, True), (1 + 5e-16, True), (1 - 1e-9, False), (1.01, False)):
+        moved = {**getattr(good, part)}
+        moved["intra"] *= factor  # as another Python's `sum` may round it
+        changed = replace(good, **{part: moved})
+        if sound:
+            results.save_result(changed, path)
+            assert load_result(path).seed == 0
+        else:
+            with pytest.raises(StorageError, match="not those of the history"):
+                results.save_result(changed, path)
+
+
 def test_a_file_that_changes_is_read_again(tmp_path):
     path = result_path(recipe(), "fedavg", 0, folder=tmp_path)
     results.save_result(made(given=recipe()), path)

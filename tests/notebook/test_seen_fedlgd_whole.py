@@ -116,6 +116,24 @@ def test_pictures_before_and_after(fedlgd):
     assert not torch.equal(rows["server, at the start"], rows["server, at the end"])
 
 
+def test_arms_by_their_letters():
+    assert seen.lettered("clients only") == "clients only (AB)"
+    assert seen.lettered("FedAvg, 140 steps") == "FedAvg, 140 steps"
+    points = {"FedLGD": [50.0, 51.0], "no regularizer": [60.0, 61.5], "FedAvg": [50.0, 52.0]}
+    table = seen.differences(
+        points, {"D": ("FedLGD", "no regularizer"), "all": ("FedLGD", "FedAvg")}
+    )
+    assert table.to_numpy().tolist() == [
+        ["ABCD less ABC", "-10.2 ± 0.4 *"], ["ABCD less FedAvg", "-0.5 ± 0.7"]
+    ]  # fmt: skip
+
+
+def test_whether_a_part_helps():
+    assert seen.helps("D", [1.0, 1.1, 1.2]) == "D helps."
+    assert seen.helps("D", [-1.0, -1.1, -1.2]) == "D does harm."
+    assert seen.helps("D", [1.0, -1.1, 0.2]) == "D: the seeds do not tell."
+
+
 def test_clients_that_never_compare_images_meet_at_the_anchors():
     found = {name: values[0] for name, values in seen.drawn_together(120, rate=0.1).items()}
     assert {name: round(values[0]) for name, values in found.items()} == seen.ANGLES
@@ -149,7 +167,9 @@ def test_work_by_hand():
     fedavg = 3 * 100 * 7291
     assert math.isclose(times.loc["from round 1", "USPS"], (refining + training) / fedavg)
     first = 10_000 * (2560 + 2 * 500)
-    assert math.isclose(times.loc["all of it", "USPS"], (first + refining + training) / fedavg)
+    assert math.isclose(
+        times.loc["with the first distillation", "USPS"], (first + refining + training) / fedavg
+    )
 
 
 def test_bytes_by_hand():

@@ -394,6 +394,8 @@ def test_every_verdict_has_its_words_for_stand_ins():
     ([2, 2], {"digits": None, "signed": True}, "+2 ± 0"), ([0.12345], {"digits": None}, "0.1235"),
     ([3.1, 3.2], {"digits": None}, "3.150 ± 0.071"),
     ([2.2, 4.9, 5.4], {"digits": 0}, "4.2 ± 1.7"),  # "4 ± 2" would look undecided
+    ([0.15 - 1e-16], {"digits": 1}, "0.1"), ([0.15 + 1e-15], {"digits": 1}, "0.1"),  # last digits
+    ([0.35 - 1e-15], {"digits": 1}, "0.3"), ([0.35 + 1e-15], {"digits": 1}, "0.3"),
 ])  # fmt: skip
 def test_a_spread_is_said_in_one_way(values, options, text):
     assert spread(values, **options) == text
