@@ -102,7 +102,8 @@ def _digits(panels: dict) -> int:
 
 
 def _signed(mean: float, digits: int) -> str:
-    """The mean with its sign: +12, −0.8; 0 where nothing of it is left."""
+    """The mean with its sign: +12, −0.8; 0 where nothing of it is left; as `papers.spread` says."""
+    mean = float(f"{mean:.12g}")  # last digits must not decide at a half
     text = f"{mean:+.{digits}f}".replace("-", "−")
     return text if float(f"{mean:.{digits}f}") else "0"
 

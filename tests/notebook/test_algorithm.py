@@ -103,7 +103,7 @@ def test_symbols():
 def test_shown(capsys):
     show("fedavg")
     said = capsys.readouterr().out
-    assert said.startswith("The algorithm of fedavg") and "A line with a dot" in said
+    assert said.startswith("The algorithm of fedavg") and "A dot marks a line" in said
 
 
 def test_a_method_without_a_box():
