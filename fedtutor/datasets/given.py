@@ -112,8 +112,9 @@ def opened(data, where: str, labeled: bool) -> tuple[Iterator, tuple[str, ...]]:
 def image_paths(home: Path, where: str, labeled: bool) -> list[Path]:
     """<class>/*.jpg and whatever PIL opens, at any depth; without labels the tree is free."""
     if not home.is_dir():
+        kind = "with one sub-folder of images per class" if labeled else "of images, or the images"
         raise DataError(f"{home.name} is no folder", where=f"{where}, {shown(home)}",
-                        do="give a folder with one sub-folder of images per class")  # fmt: skip
+                        do=f"give a folder {kind}")  # fmt: skip
     files = [path.relative_to(home) for path in sorted(home.rglob("*")) if path.is_file()]
     files = [path for path in files if not any(part.startswith(".") for part in path.parts)]
     raw = [path for path in files if path.suffix.lower() in RAW]
@@ -128,7 +129,24 @@ def image_paths(home: Path, where: str, labeled: bool) -> list[Path]:
             f"{loose[0]} lies in no folder of a class ({len(loose)} of {len(files)} images)",
             where=shown(home), do="put the images of each class into a sub-folder of its own",
         )  # fmt: skip
+    if labeled:
+        _no_owners(files, home)
     return files
+
+
+def _no_owners(files: Sequence[Path], home: Path) -> None:
+    """Refuses owner/class/image, which would make a class of every owner."""
+    inner: dict[str, set[str]] = {}
+    for path in files:
+        inner.setdefault(path.parts[0], set()).add("/".join(path.parts[1:-1][:1]))
+    sets = list(inner.values())
+    if len(sets) > 1 and len(sets[0]) > 1 and all(names == sets[0] for names in sets):
+        raise DataError(
+            f"{' and '.join(sorted(inner)[:2])} have the same sub-folders, "
+            f"{' and '.join(sorted(sets[0])[:2])}: owners, not classes?", where=shown(home),
+            do="name the owners: {folder.name: folder for folder in Path(...).iterdir()}; or put "
+               "the images of each class into one folder",
+        )  # fmt: skip
 
 
 def folder(home: Path, files: Sequence[Path], labeled: bool) -> Iterator:

@@ -54,7 +54,8 @@ def public_batches(fed, round_: int) -> list[Tensor]:
     if fed.scenario.public is None:
         raise DataError(
             f"{fed.method.name} learns on public images and there are none",
-            where=f"scenario {fed.scenario.name}", do="choose a scenario with public data",
+            where=f"scenario {fed.scenario.name}",
+            do="choose a scenario with public data; of your own images: scenarios.of(public=...)",
         )  # fmt: skip
     own, s = generator(fed.seed, SERVER, round_, "public"), fed.settings
     orders = [torch.randperm(len(fed.scenario.public), generator=own).to(fed.device)

@@ -1,6 +1,7 @@
 """A scenario of a user's own images: `of`. The page README.md in this folder has three examples."""
 
 import hashlib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -50,8 +51,9 @@ def of(data, *, tests=0.2, public=None, clients: int | None = None, partition: s
     white: the value of a white pixel, where it is not clear (`datasets/uniform.py` has the rule).
 
     Mean and deviation are those of the clients' training images. Equal `split_seed` and images give
-    equal splits. Raises `DataError` for images and labels, and `SettingError` for options, that
-    cannot be right or can be read in two ways.
+    equal splits. Warns where test or public images are training images, too. Raises `DataError` for
+    images and labels, and `SettingError` for options, that cannot be right or can be read in two
+    ways.
     """
     form = _form(size, fit, white)
     share = tests if isinstance(tests, int | float) else None
@@ -77,6 +79,7 @@ def of(data, *, tests=0.2, public=None, clients: int | None = None, partition: s
         shares = Shares(partition, clients, alpha, min_per_client)
         who = _dealt(held[ONE], shares, columns, split_seed)
     norm = mean_and_deviation([client.private for client in who])
+    _warn_of_equal(who, columns, images.get(("public", "")))
     look = Look(who[0].private.x.shape[-1], norm, names)
     return assembled(name, title, look, who, columns, public=images.get(("public", "")))
 
@@ -248,6 +251,23 @@ def _domain(client: str, tests: dict) -> str:
         return next(iter(tests))
     return choose(client, tests, kind="test set", where=f"{WHERE}, client {client}",
                   error=DataError)  # fmt: skip
+
+
+def _warn_of_equal(who: Sequence[ClientData], tests: dict, public: Images | None) -> None:
+    """Says how many test and public images are, pixel by pixel, training images as well."""
+    trained = {key for client in who for key in _pixels(client.private)}
+    parts = {f"test set {name}": part for name, part in tests.items()}
+    for where, part in (parts | ({} if public is None else {"public": public})).items():
+        again = sum(key in trained for key in _pixels(part))
+        if again:
+            warnings.warn(
+                f"{WHERE}, {where}: {again} of {len(part)} images are among the training images, "
+                "too; leave them out on one side, or accuracy says too much", stacklevel=3,
+            )  # fmt: skip
+
+
+def _pixels(images: Images) -> list[bytes]:
+    return [hashlib.blake2b(image.tobytes(), digest_size=16).digest() for image in images.x.numpy()]
 
 
 def mean_and_deviation(parts: Sequence[Images]) -> tuple[tuple[float, ...], tuple[float, ...]]:

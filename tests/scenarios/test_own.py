@@ -22,6 +22,8 @@ from fedtutor.errors import DataError, SettingError
 from fedtutor.images import NO_LABEL, Images
 from fedtutor.scenarios.partitions import held_out
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*among the training images")
+
 PAGE = (ROOT / "fedtutor" / "scenarios" / "README.md").read_text(encoding="utf-8")
 
 
@@ -586,6 +588,36 @@ def test_a_mistake_is_one_clear_error(do, message):
     assert error.what and error.where and error.do and len(str(error)) < 500
 
 
+def test_a_folder_of_owners_is_no_set_of_classes(tmp_path):
+    for owner in ("anna", "ben"):
+        (tmp_path / owner).mkdir()
+        in_folders(tmp_path / owner, X, Y)
+    with pytest.raises(DataError, match=r"anna and ben have the same sub-folders.*owners, not"):
+        scenarios.of(tmp_path, clients=2)
+    assert len(scenarios.of({k: tmp_path / k for k in ("anna", "ben")}).clients) == 2
+    (tmp_path / "ben" / "0").rename(tmp_path / "ben" / "other")
+    assert scenarios.of(tmp_path, clients=2).class_names == ("anna", "ben")  # of classes, deeper
+
+
+@pytest.mark.parametrize("where, change, words", [
+    ("test", {"tests": (X[:2], Y[:2])}, "test set test: 2 of 2 images"),
+    ("public", {"public": X[3:6]}, "public: 3 of 3 images"),
+    ("none", {"public": 255 - X}, None),
+])  # fmt: skip
+def test_images_on_both_sides_are_told(where, change, words):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        scenarios.of({"a": (X, Y)}, **{"tests": (255 - X, Y)} | change)
+    told = [str(w.message) for w in caught if "among the training images" in str(w.message)]
+    assert [words in text for text in told] == ([True] if words else [])
+    assert all(w.filename == __file__ for w in caught if "among" in str(w.message))
+
+
+def test_public_images_need_no_classes():
+    with pytest.raises(DataError, match=r"cifar100 is no folder[\s\S]*give a folder of images"):
+        scenarios.of({"a": (X, Y)}, public="cifar100")
+
+
 @pytest.mark.parametrize("size", [None, 8])
 def test_mistakes_in_a_folder(tmp_path, size):
     def refused(message):
@@ -681,12 +713,13 @@ def what_the_examples_need() -> None:
 def test_the_examples_of_the_page(capsys):
     what_the_examples_need()
     examples = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
-    assert len(examples) == 4
+    assert len(examples) == 5
     spaces = []
     for number, example in enumerate(examples):
         path = Path(f"example_{number}.py").resolve()
         path.write_text(example, encoding="utf-8")
-        spaces.append({"__name__": path.stem})
+        if not example.startswith("@"):  # else it goes on from the one before
+            spaces.append({"__name__": path.stem})
         exec(compile(example, path, "exec"), spaces[-1])
 
     digits, photos, flowers, scans = spaces
@@ -716,6 +749,7 @@ def test_the_examples_of_the_page(capsys):
     assert np.min(scans["history"]["accuracy"][-1]["matrix"]) > 0.7  # a half is chance
     printed = capsys.readouterr().out
     assert "own: 3 clients x 160" in printed and "fccl [[" in printed
+    assert "half [[" in printed and issubclass(photos["Half"], photos["FedAvg"])
 
 
 def test_own_data_in_few_lines(tmp_path):
