@@ -55,6 +55,13 @@ AS_PAPER = {
     "repshare": "no: features without a bound, SGD",
     "fedlgd": "no: SGD with momentum, five local epochs",
 }
+WITH_FOUR = {  # other answers where all networks differ
+    "ewc": "no: SGD",
+    "feddf": "yes; different networks are not averaged",
+    "rhfl": "no: made for wrong labels",
+    "fccl": "no: SGD, short pretraining",
+    "fccl+": "no: SGD",
+}
 YOURS = "yours"
 MEANS, NO_PULL = "means in place of sums", "no pull"
 WHOLE = "means, targets, draw"
@@ -62,9 +69,13 @@ PLAYED = ("as printed", "means", WHOLE, "as printed, no pull", "as printed", "me
 NETWORK = (*["ours"] * 4, *["its author's"] * 3, "ours")
 
 
-def answered(table: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
-    """A table of methods with the column that says whether each runs as its paper runs it."""
-    answers = [AS_PAPER.get(method, YOURS) for method in methods]
+def answered(table: pd.DataFrame, methods: Sequence[str], *, four: bool = False) -> pd.DataFrame:
+    """A table of methods with the column that says whether each runs as its paper runs it.
+
+    `four`: in the arena of four different networks.
+    """
+    known = AS_PAPER | (WITH_FOUR if four else {})
+    answers = [known.get(method, YOURS) for method in methods]
     return table.assign(**{"as its paper runs it?": answers})
 
 

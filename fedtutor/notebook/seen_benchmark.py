@@ -247,9 +247,9 @@ def _named(names: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def table(entries: Mapping[str, arenas.Entry]) -> pd.DataFrame:
-    """Accuracy of every method, and whether it runs here as its paper runs it."""
-    return answered(ranks.table(entries), list(entries)) if entries else NOBODY
+def table(entries: Mapping[str, arenas.Entry], *, four: bool = False) -> pd.DataFrame:
+    """Accuracy of every method, and whether it runs here (`four` networks) as its paper runs it."""
+    return answered(ranks.table(entries), list(entries), four=four) if entries else NOBODY
 
 
 def bill(entries: Mapping[str, arenas.Entry]) -> pd.DataFrame:

@@ -20,6 +20,18 @@ def test_every_method_of_the_benchmark_says_whether_it_runs_as_in_its_paper():
     assert list(found["as its paper runs it?"]) == ["yes", conditions.YOURS]
 
 
+def test_with_four_networks_no_answer_speaks_of_equal_ones():
+    table = ranks.table(
+        arenas.entries_of(recipes.load("benchmark", profile="quick"), ["fccl"], SEEDS)
+    )
+    (usual,), (four,) = (conditions.answered(table, ["fccl"], four=four)["as its paper runs it?"]
+                         for four in (False, True))  # fmt: skip
+    assert "equal networks" in usual and four == "no: SGD, short pretraining"
+    every = conditions.AS_PAPER | conditions.WITH_FOUR
+    assert set(every) == set(conditions.AS_PAPER)
+    assert not [words for words in every.values() if "equal networks" in words]
+
+
 def test_a_row_per_paper_minus_its_baseline(nothing_trains):
     table = conditions.beside(SEEDS)
     assert table.shape == (6, 5) and conditions.OPEN not in table.to_numpy()
