@@ -138,9 +138,10 @@ def _no_owners(files: Sequence[Path], home: Path) -> None:
     """Refuses owner/class/image, which would make a class of every owner."""
     inner: dict[str, set[str]] = {}
     for path in files:
-        inner.setdefault(path.parts[0], set()).add("/".join(path.parts[1:-1][:1]))
+        inner.setdefault(path.parts[0], set()).add(path.parts[1] if len(path.parts) > 2 else "")
     sets = list(inner.values())
-    if len(sets) > 1 and len(sets[0]) > 1 and all(names == sets[0] for names in sets):
+    same = len(sets) > 1 and all(names == sets[0] for names in sets)
+    if same and len(sets[0]) > 1 and "" not in sets[0]:
         raise DataError(
             f"{' and '.join(sorted(inner)[:2])} have the same sub-folders, "
             f"{' and '.join(sorted(sets[0])[:2])}: owners, not classes?", where=shown(home),

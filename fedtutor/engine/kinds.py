@@ -1,7 +1,7 @@
 """Is a value of the kind that an annotation names? One answer for settings and options.
 
 A whole number may stand for a number. True and False are neither. A number is finite. Also here:
-what a user hands over in a few words, and whether it is ours.
+what a user hands over in a few words, whether it is ours, and a number as it is printed.
 """
 
 import math
@@ -77,3 +77,9 @@ def _is_plain(value, kind) -> bool:
     if kind is float:
         return isinstance(value, int | float) and is_finite(value)
     return isinstance(value, kind)
+
+
+def twelve_digits(value: float) -> float:
+    """A number before it is rounded for print: last digits, which differ with the processor and
+    Python's version, must not decide at a half."""
+    return float(f"{value:.12g}")

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from ..engine.kinds import twelve_digits
 from ..errors import SettingError, choose
 from .drawing import (
     HALO,
@@ -103,7 +104,7 @@ def _digits(panels: dict) -> int:
 
 def _signed(mean: float, digits: int) -> str:
     """The mean with its sign: +12, −0.8; 0 where nothing of it is left; as `papers.spread` says."""
-    mean = float(f"{mean:.12g}")  # last digits must not decide at a half
+    mean = twelve_digits(mean)
     text = f"{mean:+.{digits}f}".replace("-", "−")
     return text if float(f"{mean:.{digits}f}") else "0"
 

@@ -11,6 +11,7 @@ from math import floor, isfinite, log10
 
 import pandas as pd
 
+from ..engine.kinds import twelve_digits
 from ..errors import SettingError, choose
 from .cards import cards_page
 from .printed import PAPERS, claims_of
@@ -33,8 +34,8 @@ def spread(values: Sequence[float], digits: int | None = 2, *, signed: bool = Fa
     values = [float(value) for value in values]
     if not values:
         return "-"
-    mean, plus = _twelve(statistics.fmean(values)), "+" if signed else ""
-    sd = _twelve(statistics.stdev(values)) if len(values) > 1 else None
+    mean, plus = twelve_digits(statistics.fmean(values)), "+" if signed else ""
+    sd = twelve_digits(statistics.stdev(values)) if len(values) > 1 else None
     if digits is None and not sd:
         whole = mean == round(mean) and abs(mean) < 1e12
         return f"{mean:{plus}{',.0f' if whole else '.4g'}}" + " ± 0" * (sd is not None)
@@ -49,11 +50,6 @@ def spread(values: Sequence[float], digits: int | None = 2, *, signed: bool = Fa
 
 def _told(mean: float, sd: float) -> bool:
     return abs(mean) > 2 * sd
-
-
-def _twelve(value: float) -> float:
-    """Twelve digits of it: the last ones differ with Python's version, and decide at a half."""
-    return float(f"{value:.12g}")
 
 
 def verdict(values: Sequence[float], claimed: int) -> str:

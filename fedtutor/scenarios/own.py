@@ -256,13 +256,15 @@ def _domain(client: str, tests: dict) -> str:
 def _warn_of_equal(who: Sequence[ClientData], tests: dict, public: Images | None) -> None:
     """Says how many test and public images are, pixel by pixel, training images as well."""
     trained = {key for client in who for key in _pixels(client.private)}
-    parts = {f"test set {name}": part for name, part in tests.items()}
-    for where, part in (parts | ({} if public is None else {"public": public})).items():
+    parts = [(f"test set {k}", part, "accuracy says too much") for k, part in tests.items()]
+    if public is not None:
+        parts.append(("public", public, "everybody holds what is private"))
+    for where, part, why in parts:
         again = sum(key in trained for key in _pixels(part))
         if again:
             warnings.warn(
                 f"{WHERE}, {where}: {again} of {len(part)} images are among the training images, "
-                "too; leave them out on one side, or accuracy says too much", stacklevel=3,
+                f"too; leave them out on one side, or {why}", stacklevel=3,
             )  # fmt: skip
 
 
