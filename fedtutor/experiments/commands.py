@@ -208,7 +208,11 @@ def record_again(options) -> int:
     from . import again, replays
 
     if options.elsewhere:
-        return 1 if replays.play(folder=options.results, to=replays.REPLAYS, say=say) else 0
+        failed = replays.play(
+            folder=options.results, to=replays.REPLAYS, only=options.only,
+            minutes=options.minutes, dry_run=options.dry_run, say=say,
+        )  # fmt: skip
+        return 1 if failed else 0
     failed = again.record(
         folder=options.results, only=options.only, seeds=options.seeds, under=options.under,
         minutes=options.minutes, at_once=options.at_once, artifacts=options.artifacts,

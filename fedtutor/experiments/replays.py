@@ -8,6 +8,8 @@ in data/results, the second in data/replays, in the same form.
 """
 
 import hashlib
+import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,20 +47,27 @@ def _lot(name: str) -> int:
     return int(hashlib.sha256(name.encode()).hexdigest(), 16)
 
 
-def play(*, folder=results.RESULTS, to=REPLAYS, say: Callable = print) -> int:
+def play(*, folder=results.RESULTS, to=REPLAYS, only: str = "", minutes: float = math.inf,
+         dry_run: bool = False, say: Callable = print) -> int:  # fmt: skip
     """Play what is `chosen` and not there yet, one by one with one thread; how many failed.
 
-    A run that this make of processor has recorded itself is passed over. Images that are not here
-    are an error of that run alone.
+    `only`: a text in the name of a run; no run is started after `minutes`. A run that this make of
+    processor has recorded itself is passed over. Images that are not here are an error of that run
+    alone.
     """
-    here, failed = environment.processor(), 0
+    here, failed, end = environment.processor(), 0, time.monotonic() + 60 * minutes
     wanted = {
         name: run
         for name, run in chosen(folder).items()
-        if run.environment.get("processor") != here and not stored.entry(Path(to) / name)
-    }
-    say(f"{len(wanted)} runs to play again on: {here}")
-    for number, (name, run) in enumerate(wanted.items(), start=1):
+        if only in name and run.environment.get("processor") != here
+        and not stored.entry(Path(to) / name)
+    }  # fmt: skip
+    hours = sum(run.totals["seconds"] for run in wanted.values()) / 3600
+    say(f"{len(wanted)} runs to play again on: {here}; {hours:.1f} hours of a core when recorded")
+    for number, (name, run) in enumerate([] if dry_run else wanted.items(), start=1):
+        if time.monotonic() > end:
+            say(f"the time is up; {len(wanted) - number + 1} runs are left")
+            break
         try:
             recipe = again.rebuilt(run)
             made = train(recipe, run.method, seed=run.seed, threads=1, folder=to)

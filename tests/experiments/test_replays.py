@@ -85,7 +85,24 @@ def test_its_own_recordings_are_passed_over(recorded, every, tmp_path, monkeypat
     monkeypatch.setattr(environment, "processor", lambda: "another one")
     said = []
     assert replays.play(folder=recorded, to=tmp_path / "here", say=said.append) == 0
-    assert said == ["0 runs to play again on: another one"]
+    assert said[0].startswith("0 runs to play again on: another one;") and len(said) == 1
+
+
+def test_a_dry_run_plays_nothing(recorded, every, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(replays, "REPLAYS", tmp_path / "here")
+    assert main(["again", "--elsewhere", "--dry-run", "--results", str(recorded)]) == 0
+    assert capsys.readouterr().out.startswith("2 runs to play again")
+    assert not (tmp_path / "here").exists()
+
+
+def test_part_of_them_can_be_asked_for(recorded, every, tmp_path):
+    said, there = [], tmp_path / "here"
+    replays.play(folder=recorded, to=there, only="nothing has this name", say=said.append)
+    assert said[-1].startswith("0 runs")
+    replays.play(folder=recorded, to=there, only="seed1", minutes=0, say=said.append)
+    assert said[-2].startswith("1 runs") and said[-1] == "the time is up; 1 runs are left"
+    replays.play(folder=recorded, to=there, only="seed1", say=said.append)
+    assert said[-1].startswith("1/1") and len(list(there.rglob("*.jsonl"))) == 1
 
 
 def test_a_run_that_cannot_be_played_is_named_and_the_others_go_on(
