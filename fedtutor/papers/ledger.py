@@ -1,7 +1,8 @@
 """One ledger of all claims, and who owns which claim and which printed table.
 
 A verdict is written once: by the notebook that measures it, as it is executed (`verdicts.Claims`).
-So nothing can be out of date but the notebook itself.
+So nothing can be out of date but the notebook itself. Another processor may come to another one. So
+all notebooks were executed twice, and a claim is decided only where both say the same (`SECOND`).
 """
 
 import tomllib
@@ -17,25 +18,34 @@ from .verdicts import FAILS, FOR_STAND_IN, HOLDS, NOT_TESTABLE, UNDECIDED, kind,
 
 OWNERS = ROOT / "data" / "owners.toml"
 NOTEBOOKS = ROOT / "notebooks"
+SECOND = ROOT / "data" / "verdicts-elsewhere.json"  # made by tests/verdicts_elsewhere.py
 OURS, OPEN = "ours", "open"
 VERDICTS = (HOLDS, FOR_STAND_IN[HOLDS], FAILS, FOR_STAND_IN[FAILS], UNDECIDED, NOT_TESTABLE, OPEN)
 COLUMNS = ("paper", "claim", "where", "says", "tables", "measured", "verdict", "setting", "live",
-           "values", "unit", "notebook")  # fmt: skip
+           "values", "unit", "notebook", "first", "second")  # fmt: skip
 
 
-def claims(paper: str = "", *, folder: Path = NOTEBOOKS) -> pd.DataFrame:
+def claims(
+    paper: str = "", *, folder: Path = NOTEBOOKS, second: Path | None = SECOND
+) -> pd.DataFrame:
     """What the committed notebooks found for each claim of a paper, or of "ours", or of all.
 
     Index: id. Columns: paper, claim, where, says (the paper), tables, measured, verdict, setting,
-    live, values (one per seed), unit, notebook. A claim that no notebook in `folder` has measured
-    is "open"; its notebook is the one that owns it. Raises `StorageError` for a claim that two
-    notebooks measure.
+    live, values (one per seed), unit, notebook, first, second. A claim that no notebook in `folder`
+    has measured is "open"; its notebook is the one that owns it. Raises `StorageError` for a claim
+    that two notebooks measure.
+
+    `first` is what the notebook itself says. `second` is what it said with other last digits (from
+    the file `second`; with None no other is asked), "" where that was at another setting. A verdict
+    stands if both say it; else the claim is undecided. An exact fact needs no second verdict.
     """
     if paper:
         choose(paper, (*PAPERS, OURS), kind="paper", where="papers.claims")
     found, lines, owner = {}, [], owners()["claims"]
+    again = load_json(second)["claims"] if second and second.is_file() else {}
     for path in sorted(Path(folder).glob("[0-9][0-9]*.ipynb")):
         for record in records_in(load_json(path)):
+            record = _twice(record, again.get(record["id"], {}))
             if other := found.get(record["id"]):
                 raise StorageError(
                     f"{record['id']} is measured in {other['notebook']} and in {path.stem}",
@@ -43,13 +53,25 @@ def claims(paper: str = "", *, folder: Path = NOTEBOOKS) -> pd.DataFrame:
                 )  # fmt: skip
             found[record["id"]] = {**record, "notebook": path.stem.partition("_")[0]}
     for claim in [claim for name in PAPERS for claim in claims_of(name)]:
-        nothing = {"measured": "", "verdict": OPEN, "setting": "", "live": False, "values": [],
-                   "unit": "", "notebook": owner[claim["id"]]}  # fmt: skip
+        nothing = {"measured": "", "verdict": OPEN, "first": OPEN, "second": "", "setting": "",
+                   "live": False, "values": [], "unit": "",
+                   "notebook": owner[claim["id"]]}  # fmt: skip
         lines.append({**found.pop(claim["id"], nothing), **claim, "claim": claim["statement"],
                       "says": claim["direction"], "tables": tuple(claim["tables"])})  # fmt: skip
     lines += [{**r, "paper": OURS, "says": r["paper"], "tables": ()} for r in found.values()]
     book = pd.DataFrame(lines, columns=COLUMNS, index=[line["id"] for line in lines])
     return book[book["paper"] == paper] if paper else book
+
+
+def _twice(record: dict, again: dict) -> dict:
+    """A record of a notebook, judged by what it says and by what it said elsewhere."""
+    first, measured = record["verdict"], record["measured"]
+    asked = again.get("setting") == record["setting"] and not record["exact"]
+    second = again["verdict"] if asked else ""
+    if second in ("", first) or first == UNDECIDED:
+        return {**record, "first": first, "second": second}
+    said = f"{measured}; with other last digits {again['measured']}"
+    return {**record, "first": first, "second": second, "verdict": UNDECIDED, "measured": said}
 
 
 def counts(book: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pytest
 
 from fedtutor import papers
 from fedtutor.__main__ import main
-from fedtutor.engine.files import ROOT, save_json
+from fedtutor.engine.files import ROOT, load_json, save_json
 from fedtutor.errors import SettingError, StorageError
 from fedtutor.experiments import manifest as queue
 from fedtutor.experiments import results
@@ -167,6 +167,53 @@ def test_the_ledger_is_what_the_notebooks_show(tmp_path):
     assert list(papers.claims("ours", folder=tmp_path)["values"]) == [[-2.0, -2.1]]
     with pytest.raises(SettingError, match="did you mean 'FCCL"):
         papers.claims("FCLL", folder=tmp_path)
+
+
+@pytest.mark.parametrize("second, verdict", [
+    ({"verdict": "consistent with"}, "consistent with"),  # both say it
+    ({"verdict": "undecided"}, "undecided"),
+    ({"verdict": "inconsistent with"}, "undecided"),
+    ({"verdict": "undecided", "setting": "another one"}, "consistent with"),  # was not asked
+])  # fmt: skip
+def test_a_claim_is_decided_where_other_last_digits_say_the_same(second, verdict, tmp_path):
+    measured = measured_claims()
+    notebook_with(measured, tmp_path / "01b_x.ipynb")
+    setting = measured.records()[0]["setting"]
+    again = {"fccl-01": {"setting": setting, "measured": "+0.2 points", **second}}
+    save_json(tmp_path / "second.json", {"claims": again})
+    book = papers.claims(folder=tmp_path, second=tmp_path / "second.json")
+    line = book.loc["fccl-01"]
+    asked = second["verdict"] if "setting" not in second else ""
+    assert (line["verdict"], line["first"]) == (verdict, "consistent with")
+    assert line["second"] == asked and book.loc["extra-01", "second"] == ""
+    turned = verdict == "undecided"
+    assert line["measured"].endswith("; with other last digits +0.2 points") == turned
+    alone = papers.claims(folder=tmp_path, second=None)
+    assert alone.loc["fccl-01", "verdict"] == "consistent with"
+
+
+def test_what_is_undecided_or_exact_is_not_turned_by_a_second_verdict(tmp_path):
+    table = Claims("FCCL")
+    table.measure("fccl-01", [1.0, -1.1, 1.2], claimed=+1, unit="points", setting="x",
+                  stand_in=False)  # fmt: skip
+    table.measure("fccl-02", [3], claimed=+1, unit="bytes", setting="x", stand_in=False, exact=True)
+    notebook_with(table, tmp_path / "01b_x.ipynb")
+    setting = table.records()[0]["setting"]
+    again = {"fccl-01": {"setting": setting, "measured": "+1 points", "verdict": "holds"},
+             "fccl-02": {"setting": setting, "measured": "exact", "verdict": "does not hold"}}
+    save_json(tmp_path / "second.json", {"claims": again})
+    book = papers.claims(folder=tmp_path, second=tmp_path / "second.json")
+    assert book.loc[["fccl-01", "fccl-02"], "verdict"].tolist() == ["undecided", "holds"]
+
+
+def test_the_second_verdicts_belong_to_claims_of_today():
+    asked = load_json(ledger.SECOND)["claims"]
+    book = papers.claims()
+    assert asked.keys() <= set(book.index[book["first"] != ledger.OPEN])
+    decided = book[~book["first"].isin(["undecided", "open"])]
+    decided = decided[~decided["first"].str.startswith("not testable")]
+    plain = decided[~decided["measured"].str.startswith("exact")]
+    assert (plain["second"] != "").mean() > 0.95  # a changed setting waits for its next turn
 
 
 def test_a_claim_in_two_notebooks_is_refused(tmp_path):
