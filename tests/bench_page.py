@@ -18,7 +18,7 @@ from fedtutor.engine.files import ROOT, load_json, write_atomically
 from fedtutor.report.tables import with_part
 
 SPEED = ROOT / "data" / "speed"
-ROUNDS = SPEED / "rounds.json", SPEED / "rounds-gpu.json"
+ROUNDS = SPEED / "rounds.json", SPEED / "rounds-intel.json", SPEED / "rounds-gpu.json"
 CLIENTS, LAYOUTS, PICTURE = SPEED / "clients.json", SPEED / "layouts.json", SPEED / "clients.png"
 NOTEBOOKS = SPEED / "notebooks.json"
 RIVALS = "naive", "usual", "tensors"
@@ -45,6 +45,7 @@ def speed_part(found: dict) -> str:
     if (each := per_image(found)) is not None:
         words = "In processor time, with 4,000 images dealt evenly, an image costs with 100 clients"
         lines += ["", f"{words} {each:.2f} times what it costs with 10 (one thread)."]
+    lines += best_part([row for row in found["rows"] if "floor on one" in row["times"]])
     lines += profile_part([row for row in found["rows"] if "parts" in row])
     for row in [row for row in found["rows"] if row["device"] == "cuda"]:
         gains = [f"{name} {ratio(row, 'ours', name):.2f}" for name in GPU_ONLY
@@ -72,6 +73,20 @@ def milliseconds(row: dict, name: str) -> str:
     if name not in row["times"]:
         return ""
     return f"{1000 * statistics.median(row['times'][fastest(row, name)]['wall']):.0f} ms"
+
+
+def best_part(rows: Sequence[dict]) -> list[str]:
+    """What the floor, shared by all threads without loss, would make of the main comparison."""
+    told = []
+    for row in rows:
+        loops = [statistics.median(row["times"][fastest(row, name)]["wall"]) for name in RIVALS[1:]]
+        shared = statistics.median(row["times"]["floor on one"]["wall"]) / row["threads"]
+        usual, tensors = (f"{loop / shared:.2f}" for loop in loops)
+        title = ", ".join(row["title"].split(", ")[:2])
+        told.append(f"{title}, {usual} and {tensors}")
+    words = ("No loop with these passes can take less than the floor shared by both threads without"
+             " loss. That would be so many times as fast as *usual* and as *tensors*")  # fmt: skip
+    return ["", f"{words}: {'; '.join(told)}."] if told else []
 
 
 def killed_part(killed: dict) -> str:

@@ -199,8 +199,10 @@ def test_what_is_undecided_or_exact_is_not_turned_by_a_second_verdict(tmp_path):
     table.measure("fccl-02", [3], claimed=+1, unit="bytes", setting="x", stand_in=False, exact=True)
     notebook_with(table, tmp_path / "01b_x.ipynb")
     setting = table.records()[0]["setting"]
-    again = {"fccl-01": {"setting": setting, "measured": "+1 points", "verdict": "holds"},
-             "fccl-02": {"setting": setting, "measured": "exact", "verdict": "does not hold"}}
+    again = {
+        "fccl-01": {"setting": setting, "measured": "+1 points", "verdict": "holds"},
+        "fccl-02": {"setting": setting, "measured": "exact", "verdict": "does not hold"},
+    }
     save_json(tmp_path / "second.json", {"claims": again})
     book = papers.claims(folder=tmp_path, second=tmp_path / "second.json")
     assert book.loc[["fccl-01", "fccl-02"], "verdict"].tolist() == ["undecided", "holds"]
