@@ -153,6 +153,7 @@ def _work_queue(options) -> int:
         packing.pack(here[: options.rows], options.out, limit=options.limit_mb)
         return 0
     cores, gpu = os.cpu_count() or 1, device.startswith("cuda")
+    left = left if gpu else [run.on_a_core() for run in left]
     at_once = options.at_once or (min(8, max(1, cores // 2)) if gpu else 1)
     spent = (time.time() - options.began) / 60
     ended = worker.work(

@@ -6,8 +6,9 @@
     python -m fedtutor queue attacks           notebook 06's longer attacks (attack_list.py)
 
 `data/queue.toml` names the runs: every table of a paper is rows x columns x seeds, with a value,
-and minutes and gigabytes on a GPU: estimates until something was measured. Here is what it says and
-what is open; `worker.py` plays runs, `packing.py` packs images. Nothing imports a notebook: for
+and minutes and gigabytes on a GPU: estimates until something was measured. Minutes of a CPU core
+come from two rounds made small (tests/bench_queue.py), or from a recorded run. Here is what is
+open; `worker.py` plays runs, `packing.py` packs images. Nothing imports a notebook: for
 these runs torch, torchvision and pandas, with what they bring along (numpy, Pillow, filelock), are
 enough; SVHN's own .mat files need SciPy, too. The attacks are another matter: they need
 scikit-learn, SciPy and scikit-image, and opacus where a client trains by DP-SGD.
@@ -26,13 +27,14 @@ import pandas as pd
 from .. import methods, papers, scenarios
 from ..datasets import sources
 from ..engine.checkpoints import Checkpoints
-from ..engine.files import ROOT, shown
+from ..engine.files import ROOT, load_json, shown
 from ..errors import DataError, SettingError, StorageError, choose
 from . import recipes, results, stale
 from .environment import environment
 from .recipes import Recipe
 
 MANIFEST = ROOT / "data" / "queue.toml"
+TIMED = ROOT / "data" / "speed" / "queue.json"  # cell -> minutes of a CPU core
 TABLE = {"name": str, "paper": str, "recipe": str, "rows": list[dict], "value": float,
          "tables": list[str], "claims": list[str], "profile": str, "scenario": str,
          "instead_of": str, "seeds": list[int], "columns": list[dict], "overrides": dict,
@@ -65,6 +67,7 @@ class Run:
     before: bool = False  # the row is the state before round 1
     note: str = ""
     manifest: Path = MANIFEST
+    core: float | None = None  # minutes of one CPU core; None where nobody measured it
 
     @property
     def name(self) -> str:
@@ -88,6 +91,11 @@ class Run:
         """Rounds in its newest checkpoint."""
         files = Checkpoints(self.state(kept), every=0).files()
         return int(files[-1].stem.partition("-")[2]) if files else 0
+
+    def on_a_core(self) -> "Run":
+        """Itself with the minutes of one CPU core, where they are known, in place of a GPU's."""
+        times = (self.core or self.minutes) / self.minutes
+        return replace(self, minutes=self.core or self.minutes, first=self.first * times)
 
     def round_minutes(self) -> float:
         return (self.minutes - self.first) / self.recipe.settings.rounds
@@ -161,14 +169,21 @@ def _runs(path: Path, table: dict, row: dict, column: dict, where: str) -> list[
     ):  # fmt: skip
         if not right:
             raise SettingError(what, where=where, do=do)
+    cell = results.result_path(recipe, row["method"], 0, folder="").with_suffix("").as_posix()
     return [Run(
         table=table["name"], paper=table["paper"], tables=tuple(table.get("tables", ())),
         row=row["row"], column=column.get("column", ""), recipe=recipe, method=row["method"],
         seed=seed, value=row.get("value", table["value"]), minutes=minutes, gb=row["gb"],
         first=first, parts=parts, own=column.get("paper", {}) | own,
         instead_of=table.get("instead_of", ""), last=last, before=row.get("before", False),
-        note=table.get("note", ""), manifest=path,
+        note=table.get("note", ""), manifest=path, core=timed().get(cell),
     ) for seed in seeds]  # fmt: skip
+
+
+def timed() -> dict[str, float]:
+    """Minutes of one CPU core of what tests/bench_queue.py has timed, by cell."""
+    held = load_json(TIMED)["runs"] if TIMED.exists() else {}
+    return {cell: run["minutes"] for cell, run in held.items()}
 
 
 def _require_published(table: dict, row: str, column: str, where: str) -> None:
@@ -223,10 +238,13 @@ def valid(found: dict[Path, results.Result]) -> dict[Path, results.Result]:
 
 
 def measured(runs: Sequence[Run], found: dict[Path, results.Result], device: str) -> list[Run]:
-    """The runs, estimates replaced where a result from such a device is there for another seed."""
+    """The runs, estimates replaced where a result from such a GPU is there for another seed.
+
+    A result of a CPU replaces nothing: its seconds are a clock's, beside whatever else ran there.
+    """
     here, seen = environment(device)["device"], {}
     for path, result in found.items():
-        if result.environment["device"] == here:
+        if result.environment["device"] == here and not here.startswith("CPU"):
             name = path.name.replace(f"-seed{result.seed}", "-seed0")
             place = (result.recipe, result.profile, result.scenario["name"], name)
             seen.setdefault(Path(*place), []).append(result.totals)
@@ -271,8 +289,9 @@ def overview(runs: Sequence[Run], found: dict, folder, kept) -> str:
     for run in runs:
         line = lines.setdefault((run.table, run.row, run.column), {
             "value": run.value, "table": run.table, "row": run.row, "column": run.column,
-            "scenario": run.recipe.scenario, "done": [], "open": [], "minutes": run.minutes,
-            "GB": run.gb, "": absent(run) or "",
+            "scenario": run.recipe.scenario, "done": [], "open": [], "GPU min": run.minutes,
+            "core min": "?" if run.core is None else f"{run.core:.3g}", "GB": run.gb,
+            "": absent(run) or "",
         })  # fmt: skip
         played = run.played(kept)
         about = f" ({played} of {run.recipe.settings.rounds} rounds)" if played else ""
@@ -287,13 +306,17 @@ def overview(runs: Sequence[Run], found: dict, folder, kept) -> str:
 
 
 def totals(runs: Sequence[Run], left: Sequence[Run], kept, again: int = 0) -> str:
-    """A sentence: how many runs are done, open, without data here; GPU minutes of the open ones.
+    """A sentence: how many runs are done, open, without data here; what the open ones take.
 
     `again` of those that are left have a result of other code.
     """
     here = [run for run in left if absent(run) is None]
     minutes = sum(run.left(kept) for run in here)
+    cores = [run.on_a_core().left(kept) for run in here if run.core is not None]
+    night = (
+        f", or {sum(cores) / 60:.0f} hours of a CPU core for {len(cores)} of them" if cores else ""
+    )
     number = len(in_order(runs, kept))
     return (f"{number} runs: {number - len(left)} done, {len(here)} open with about {minutes:.0f} "
-            f"minutes of a GPU (estimates until measured), {len(left) - len(here)} without data "
-            f"here" + f"; {again} to do again ({stale.WORDS})" * bool(again))  # fmt: skip
+            f"minutes of a GPU (estimates until measured){night}, {len(left) - len(here)} without "
+            f"data here" + f"; {again} to do again ({stale.WORDS})" * bool(again))  # fmt: skip

@@ -155,6 +155,18 @@ def by_kind(book: pd.DataFrame) -> pd.DataFrame:
     return seen.loc[order.index].rename_axis(index=None, columns=None)
 
 
+def asked_twice(book: pd.DataFrame) -> pd.DataFrame:
+    """The claims that a notebook decided and that were judged again with other last digits.
+
+    Columns: claim, in the notebook, with other last digits, measured (twice where they differ).
+    """
+    decided = ~book["first"].map(kind).isin([UNDECIDED, NOT_TESTABLE, ledger.OPEN])
+    found = book[decided & (book["second"] != "")]
+    return found.rename(columns={"first": "in the notebook", "second": "with other last digits"})[
+        ["claim", "in the notebook", "with other last digits", "measured"]
+    ]
+
+
 def headlines(book: pd.DataFrame) -> pd.DataFrame:
     """Of each paper the first claim of a ranking: what it says, and what was found.
 

@@ -121,8 +121,9 @@ def plan(request: str, *, folder, profile: str = "paper", rows: str = "",
 def minutes(run: Run, found: Sequence[results.Result]) -> float | None:
     """Minutes of one core that a run takes; None where its data are not here.
 
-    From a recorded run on a CPU that differs in the seed alone; else from training steps of its
-    networks, timed now: what a method computes beside the local updates is not in that.
+    From a recorded run on a CPU that differs in the seed alone; else from what the queue has timed;
+    else from training steps of its networks, timed now: what a method computes beside the local
+    updates is not in that.
     """
 
     def same(r: results.Result) -> bool:
@@ -131,6 +132,8 @@ def minutes(run: Run, found: Sequence[results.Result]) -> float | None:
     like = [r for r in found if r.environment["device"].startswith("CPU") and same(r)]
     if like:
         return sum(r.totals["seconds"] * r.environment["threads"] for r in like) / len(like) / 60
+    if run.core is not None:
+        return run.core
     if manifest.absent(run):
         return None
     with sources.noted():  # no pixel is read

@@ -465,17 +465,37 @@ def test_a_copy_beside_a_result_changes_nothing(done, places):
     assert found == [True] * 4 and "(1).json: duplicate of start/quick/tiny/fedavg" in fault
 
 
-def test_estimates_give_way_to_what_was_measured(done, places):
+def test_estimates_give_way_to_what_was_measured_on_such_a_gpu(done, places, monkeypatch):
     folder = places["results"]
     done[1].path(folder).unlink()
     found, _ = survey(done, folder)
-    runs = measured(done, found, "cpu")
+    assert measured(done, found, "cpu") == done  # seconds of a CPU are no minutes of a GPU
+    there = {p: replace(r, environment={**r.environment, "device": "NVIDIA H100"})
+             for p, r in found.items()}  # fmt: skip
+    assert measured(done, there, "cpu") == done
+    monkeypatch.setattr(queue, "environment", lambda device: {"device": "NVIDIA H100"})
+    runs = measured(done, there, "cuda")
     result = load_result(done[0].path(folder))
     assert runs[1].minutes == pytest.approx(result.totals["seconds"] / 60) != done[1].minutes
     assert runs[1].gb == pytest.approx(result.totals["peak_memory"] / 1e9)
-    elsewhere = {p: replace(r, environment={**r.environment, "device": "NVIDIA H100"})
-                 for p, r in found.items()}  # fmt: skip
-    assert measured(done, elsewhere, "cpu") == done
+
+
+def test_on_a_cpu_a_run_has_the_minutes_of_a_core(done):
+    run = replace(done[0], minutes=2.0, first=0.5, core=60.0)
+    core = run.on_a_core()
+    assert (core.minutes, core.first, core.round_minutes()) == (60, 15, 45)
+    unknown = replace(run, core=None)
+    assert unknown.on_a_core() == unknown
+
+
+def test_what_was_timed_belongs_to_runs_of_the_queue():
+    runs, cells = queue.load(), queue.timed()
+    assert len(cells) > 40
+    assert cells.keys() <= {run.cell.with_suffix("").as_posix() for run in runs}
+    for run in runs:
+        assert run.core == cells.get(run.cell.with_suffix("").as_posix())
+    told = [run for run in runs if run.core]
+    assert all(run.core > 0.05 for run in told)
 
 
 def test_the_overview_says_what_is_done_begun_and_absent(done, places, monkeypatch):
@@ -487,8 +507,8 @@ def test_the_overview_says_what_is_done_begun_and_absent(done, places, monkeypat
     )
     found, _ = survey(done, folder)
     lines = queue.overview(done, found, folder, kept).splitlines()
-    assert lines[1].split() == ["9", "one", "BASE", "tiny", "0,", "1", "0.03", "1", "SYN", "is",
-                                "not", "here"]  # fmt: skip
+    assert lines[1].split() == ["9", "one", "BASE", "tiny", "0,", "1", "0.03", "?", "1", "SYN",
+                                "is", "not", "here"]  # fmt: skip
     assert "0 1 (1 of 1 rounds)" in " ".join(lines[2].split())
     left = [run for run in done if run.path(folder) not in found]
     assert queue.totals(done, left, kept).startswith("4 runs: 3 done, 1 open with about 0 minutes")
