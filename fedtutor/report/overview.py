@@ -156,11 +156,13 @@ def by_kind(book: pd.DataFrame) -> pd.DataFrame:
 
 
 def asked_twice(book: pd.DataFrame) -> pd.DataFrame:
-    """The claims that a notebook decided and that were judged again with other last digits.
+    """The claims that were judged again with other last digits, and decided at least once.
 
-    Columns: claim, in the notebook, with other last digits, measured (twice where they differ).
+    Columns: claim, in the notebook, with other last digits, measured (twice where the second
+    execution turned it).
     """
-    decided = ~book["first"].map(kind).isin([UNDECIDED, NOT_TESTABLE, ledger.OPEN])
+    nothing = ["", UNDECIDED, NOT_TESTABLE, ledger.OPEN]
+    decided = ~(book["first"].map(kind).isin(nothing) & book["second"].map(kind).isin(nothing))
     found = book[decided & (book["second"] != "")]
     return found.rename(columns={"first": "in the notebook", "second": "with other last digits"})[
         ["claim", "in the notebook", "with other last digits", "measured"]

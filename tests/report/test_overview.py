@@ -139,6 +139,15 @@ def test_gaps_are_means_and_deviations_of_what_was_met(made):
     assert sd.loc[place] == pytest.approx(statistics.stdev(less))
 
 
+def test_what_was_asked_twice_was_decided_at_least_once():
+    said = [("holds", "holds"), ("holds", "undecided"), ("undecided", "holds"), ("holds", ""),
+            ("undecided", "undecided"), ("not testable here: X", "not testable here: X")]
+    book = pd.DataFrame(said, columns=["first", "second"], index=list("abcdef"))
+    found = overview.asked_twice(book.assign(claim="c", measured="m"))
+    assert found["in the notebook"].to_dict() == {"a": "holds", "b": "holds", "c": "undecided"}
+    assert found["with other last digits"].tolist() == ["holds", "undecided", "holds"]
+
+
 def test_folds_have_every_table_and_every_claim(made):
     book = papers.claims()
     page = BeautifulSoup(overview.folded_tables(made, book), "html.parser")
