@@ -66,6 +66,8 @@ def command_line() -> argparse.ArgumentParser:
     job = jobs.add_parser("assignment", help="write a notebook's exercises for nbgrader")
     job.add_argument("only", nargs="+", metavar="NN", help="notebooks by number, e.g. 01 03")
     job.add_argument("--course", type=Path, default=Path("course"), help="nbgrader's folder")
+    job.add_argument("--exercises", type=int, nargs="+", default=[], metavar="N",
+                     help="these alone, e.g. --exercises 1 3")  # fmt: skip
     job.set_defaults(do=make_assignments)
     job = jobs.add_parser("course", help="copy all but solutions and tests, for students")
     job.add_argument("folder", type=Path, help="a new folder")
@@ -83,7 +85,7 @@ def make_assignments(options) -> int:
 
     folder = ROOT / "notebooks" / "solutions"
     for path in numbered(folder, options.only, kind="solutions for"):
-        target, points = write(path, options.course)
+        target, points = write(path, options.course, options.exercises)
         name = target.parent.name
         print(f"{shown(target)}: {points} points; nbgrader generate_assignment {name} --create")
     return 0

@@ -1,6 +1,7 @@
 """A notebook's exercises as an nbgrader assignment: solutions cut out, checks that give points.
 
     python -m fedtutor assignment 03 --course my-course
+    python -m fedtutor assignment 03 --exercises 1 3      # these of its exercises alone
 
 writes `my-course/source/03/03_name.ipynb` and, once, `my-course/nbgrader_config.py`. Its source is
 `notebooks/solutions/03_name.ipynb`: questions, answers, checks, and cells that define their names;
@@ -9,11 +10,13 @@ point, and a check that is right in part earns its part.
 """
 
 import ast
+import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from ..engine.files import shown, write_atomically
-from ..errors import StorageError
+from ..errors import StorageError, choose
 from .exercises import BEGIN, END
 
 SCHEMA = 3  # of nbgrader's metadata
@@ -33,11 +36,12 @@ exercises.earned({points})
 ### END HIDDEN TESTS"""
 
 
-def write(solutions: Path, course: Path) -> tuple[Path, int]:
+def write(solutions: Path, course: Path, exercises: Sequence[int] = ()) -> tuple[Path, int]:
     """Write the assignment of one solution notebook; return where it is, and all its points."""
     import nbformat
 
-    notebook, points = assignment(nbformat.read(solutions, as_version=4), shown(solutions))
+    given = nbformat.read(solutions, as_version=4)
+    notebook, points = assignment(given, shown(solutions), exercises=exercises)
     target = Path(course) / "source" / solutions.stem.partition("_")[0] / solutions.name
     write_atomically(target, lambda name: nbformat.write(notebook, name))
     config = Path(course) / "nbgrader_config.py"
@@ -47,16 +51,19 @@ def write(solutions: Path, course: Path) -> tuple[Path, int]:
     return target, points
 
 
-def assignment(solutions, where: str = "solutions") -> tuple:
+def assignment(solutions, where: str = "solutions", *, exercises: Sequence[int] = ()) -> tuple:
     """(the notebook that nbgrader takes as source, all its points).
 
-    solutions: a notebook with the tags of `exercises`. Raises `StorageError` where it has no check.
+    solutions: a notebook with the tags of `exercises`. `exercises`: those with these numbers alone;
+    of the others stays, as given code, what these need. Raises `StorageError` where it has no
+    check, and `SettingError` for an exercise that it does not have.
     """
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
     cells, everything = [], 0
-    needed = _needed(solutions.cells)
-    for place, cell in enumerate(solutions.cells):
+    asked = _chosen(solutions.cells, exercises, where) if exercises else solutions.cells
+    needed = _needed(asked)
+    for place, cell in enumerate(asked):
         tags = set(cell.metadata.get("tags", []))
         given = "exercise" in tags or place in needed
         name = f"cell-{len(cells):02d}"
@@ -78,6 +85,27 @@ def assignment(solutions, where: str = "solutions") -> tuple:
     metadata = {key: solutions.metadata[key] for key in ("kernelspec", "language_info")
                 if key in solutions.metadata}  # fmt: skip
     return new_notebook(cells=cells, metadata=metadata), everything
+
+
+def _chosen(cells, exercises: Sequence[int], where: str) -> list:
+    """The cells; those of exercises that are not asked for have lost their tags."""
+    from copy import deepcopy
+
+    found, now, numbers = [], 0, set()
+    for cell in deepcopy(list(cells)):
+        if heading := re.match(r"### Exercise (\d+)", cell.source):
+            now = int(heading[1])
+            numbers.add(str(now))
+        if now and now not in exercises:
+            cell.metadata["tags"] = []
+        if cell.source.startswith("## Exercises"):
+            cell.source = (
+                "## Exercises\n\nWrite where it says *your code here*, then run the check."
+            )
+        found.append(cell)
+    for number in exercises:
+        choose(str(number), sorted(numbers), kind="exercise", where=where)
+    return found
 
 
 def _needed(cells) -> set[int]:

@@ -2,6 +2,9 @@
 
 import importlib.util
 import io
+import re
+import subprocess
+import sys
 from contextlib import redirect_stdout
 
 import nbformat
@@ -9,7 +12,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from fedtutor.engine.files import ROOT
-from fedtutor.errors import StorageError
+from fedtutor.errors import SettingError, StorageError
 from fedtutor.notebook import assignments, exercises
 
 SOLUTIONS = sorted((ROOT / "notebooks" / "solutions").glob("[0-9]*.ipynb"))
@@ -142,6 +145,35 @@ def test_every_notebook_makes_an_assignment(path, tmp_path):
         if block.cell_type == "code":
             compile(block.source, path.stem, "exec")
     assert (tmp_path / "nbgrader_config.py").exists()
+
+
+@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
+def test_some_of_the_exercises_stand_alone(path, tmp_path):
+    whole = nbformat.read(path, as_version=4)
+    _, everything = assignments.assignment(whole)
+    numbers = [int(n) for block in whole.cells
+               for n in re.findall(r"^### Exercise (\d+)", block.source)]  # fmt: skip
+    earned = []
+    for number in numbers:
+        made, points = assignments.assignment(whole, exercises=[number])
+        text = "\n".join(block.source for block in made.cells)
+        assert re.findall(r"^### Exercise (\d+)", text, re.M) == [str(number)]
+        code = "\n".join(block.source for block in released(made).cells
+                         if block.cell_type == "code")  # fmt: skip
+        (tmp_path / f"alone_{number}.py").write_text(code, encoding="utf-8")
+        earned.append(points)
+    assert sum(earned) == everything
+    lines = ["ruff", "check", "--isolated", "--select", "F821", "--quiet", str(tmp_path)]
+    found = subprocess.run([sys.executable, "-m", *lines], capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout  # every name is defined
+
+
+def test_an_exercise_that_is_not_there_is_refused():
+    made = small()
+    made.cells.insert(4, cell("markdown", "### Exercise 1 · recall · 2 minutes: Sum", "exercise"))
+    assert assignments.assignment(made, exercises=[1])[1] == 3
+    with pytest.raises(SettingError, match="exercise '9'"):
+        assignments.assignment(made, exercises=[9])
 
 
 @pytest.mark.skipif(importlib.util.find_spec("nbgrader") is None, reason="needs nbgrader")

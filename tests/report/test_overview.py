@@ -140,8 +140,14 @@ def test_gaps_are_means_and_deviations_of_what_was_met(made):
 
 
 def test_what_was_asked_twice_was_decided_at_least_once():
-    said = [("holds", "holds"), ("holds", "undecided"), ("undecided", "holds"), ("holds", ""),
-            ("undecided", "undecided"), ("not testable here: X", "not testable here: X")]
+    said = [
+        ("holds", "holds"),
+        ("holds", "undecided"),
+        ("undecided", "holds"),
+        ("holds", ""),
+        ("undecided", "undecided"),
+        ("not testable here: X", "not testable here: X"),
+    ]
     book = pd.DataFrame(said, columns=["first", "second"], index=list("abcdef"))
     found = overview.asked_twice(book.assign(claim="c", measured="m"))
     assert found["in the notebook"].to_dict() == {"a": "holds", "b": "holds", "c": "undecided"}
