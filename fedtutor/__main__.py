@@ -28,7 +28,10 @@ STOPPED = "stopped; what is done is kept, and the same command goes on from ther
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The exit status: 0; 1 where something failed; 2 where no job is named; 130 after Ctrl-C."""
+    """The exit status: 0; 1 where something failed; 2 where no job is named; 130 after Ctrl-C.
+
+    A pipe that is closed early, as by `head`, is no failure.
+    """
     parser = command_line()
     options = parser.parse_args(arguments)
     if options.job is None:
@@ -37,10 +40,15 @@ def main(arguments: list[str] | None = None) -> int:
     options.began = BEGAN if arguments is None else time.time()
     os.environ.setdefault("TQDM_DISABLE", "1")
     try:
-        return options.do(options)
+        status = options.do(options)
+        sys.stdout.flush()
+        return status
     except FedtutorError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # whoever reads has enough, as in `... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         print(STOPPED)
         return 130

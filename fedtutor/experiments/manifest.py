@@ -290,8 +290,8 @@ def overview(runs: Sequence[Run], found: dict, folder, kept) -> str:
         line = lines.setdefault((run.table, run.row, run.column), {
             "value": run.value, "table": run.table, "row": run.row, "column": run.column,
             "scenario": run.recipe.scenario, "done": [], "open": [], "GPU min": run.minutes,
-            "core min": "?" if run.core is None else f"{run.core:.3g}", "GB": run.gb,
-            "": absent(run) or "",
+            "core min": "?" if run.core is None else round(run.core, 1 if run.core < 10 else None),
+            "GB": run.gb, "": absent(run) or "",
         })  # fmt: skip
         played = run.played(kept)
         about = f" ({played} of {run.recipe.settings.rounds} rounds)" if played else ""

@@ -33,6 +33,14 @@ def test_every_option_and_every_choice_has_its_help(job):
     parser.format_help()
 
 
+def test_a_pipe_that_is_closed_early_is_no_failure():
+    command = [sys.executable, "-m", "fedtutor", "queue", "list", "--only", "RepShare 1, MNIST"]
+    job = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    job.stdout.close()  # as `... | head -0` does
+    said = job.stderr.read().decode()
+    assert job.wait() == 0 and said == ""
+
+
 def test_the_version_and_the_help_need_no_job(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
