@@ -29,7 +29,6 @@ PARTS = {
 }
 WEIGHTS, TAUS, ALPHAS = (0.001, 0.01, 0.1, 1.0), (1.0, 10.0, 20.0), (0.0, 0.9, 0.99)
 PRINTED, STRONG = 0.001, 0.1  # two weights of the distillation term
-MORE = range(5)  # the seeds of notebook 03
 MISPRINT = " †"
 
 
@@ -58,12 +57,11 @@ def late(results: Sequence, end: int | None = None) -> np.ndarray:
     return curves(results)[:, :end][:, -3:].mean(1)
 
 
-def variant(run, rounds: int | None = None, *, seeds: Sequence[int] | None = None,
-            **changes) -> list:  # fmt: skip
+def variant(run, rounds: int | None = None, **changes) -> list:
     """FedCSD with other parameters of its own, ten rounds or as many as `rounds`."""
     length = {"rounds": rounds} if rounds else {}
     own = {f"fedcsd.{k}": v for k, v in changes.items()}
-    return run.recorded("fedcsd", seeds=seeds, **length, **own)
+    return run.recorded("fedcsd", **length, **own)
 
 
 def compared(run, name: str) -> Marked:
@@ -135,23 +133,10 @@ def _second(run) -> dict:
     }  # fmt: skip
 
 
-def base(run, mu: float, seeds: Sequence[int] | None = None) -> list:
+def base(run, mu: float) -> list:
     """Logit distillation from the last global network, with weight mu."""
     change = {} if mu == PRINTED else {"logit-distillation.mu": mu}
-    return run.recorded("logit-distillation", seeds=seeds, **change)
-
-
-def more_seeds(run) -> dict[tuple[str, float], np.ndarray]:
-    """(row, weight) -> gain over FedAvg in points, one for each seed of `MORE`; as `late`.
-
-    Of ten rounds. FedCSD with both weights, plain distillation with `STRONG`, and of FedCSD's parts
-    those that are recorded with these seeds: the mask and the scores, with `STRONG`.
-    """
-    start = late(run.recorded("fedavg", seeds=MORE))
-    found = {(FULL, PRINTED): variant(run, seeds=MORE), (BASE, STRONG): base(run, STRONG, MORE)}
-    for row in (FULL, "M2: no mask", "M3: no scores"):
-        found[row, STRONG] = variant(run, seeds=MORE, mu=STRONG, **PARTS[row])
-    return {key: late(results) - start for key, results in found.items()}
+    return run.recorded("logit-distillation", **change)
 
 
 def _third(run, mu: float) -> dict:

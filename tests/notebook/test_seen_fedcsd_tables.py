@@ -79,14 +79,6 @@ def test_the_first_five_rounds_are_those_of_the_longer_run(run):
     assert ten.measured["FedProx"] == pytest.approx(curve[:, 7:].mean(1))
 
 
-def test_more_seeds_begin_with_those_of_the_table(run, nothing_trains):
-    found = tables.more_seeds(run)
-    assert all(len(gains) == 5 for gains in found.values())
-    names = {tables.PRINTED: "III, printed weight", tables.STRONG: "III, larger weight"}
-    for (row, mu), gains in found.items():
-        assert gains[:3] == pytest.approx(tables.compared(run, names[mu]).gains(row))
-
-
 @pytest.mark.parametrize(
     "gains, words",
     [
