@@ -15,6 +15,7 @@ from matplotlib import pyplot as plt
 
 from fedtutor import figures
 from fedtutor.engine.files import ROOT, load_json, write_atomically
+from fedtutor.experiments import manifest
 from fedtutor.report.tables import with_part
 
 SPEED = ROOT / "data" / "speed"
@@ -191,11 +192,32 @@ def notebooks_part(found: dict) -> str:
     return "\n".join([*lines, "", words])
 
 
+def queue_part() -> str:
+    """A line per table of the queue that was timed: what one seed of it takes a core, and a GPU."""
+    tables = {}
+    for run in manifest.load():
+        if run.core is not None and not run.seed:
+            tables.setdefault(run.table, {})[run.cell] = run  # what two columns share, once
+    lines = ["| table, data | runs of a seed | hours of a core | hours of a GPU |",
+             "| --- " * 4 + "|"]  # fmt: skip
+    for name, runs in tables.items():
+        core, gpu = (f"{float(f'{sum(minutes) / 60:.2g}'):g}" for minutes in zip(
+            *((run.core, run.minutes) for run in runs.values()), strict=True))  # fmt: skip
+        lines.append(f"| {name} | {len(runs)} | {core} | {gpu} |")
+    chip = load_json(manifest.TIMED)["processor"]
+    return "\n".join([
+        *lines, "", "Runs at the papers' own settings, as far as they were timed: two rounds made "
+        f"small, each part multiplied by what was left out ({chip}). A laptop with four cores buys 32 hours of a core in a night. Hours of a GPU are "
+        "estimates from counted operations; none was measured.",
+    ])  # fmt: skip
+
+
 def measured() -> str:
     """What the files say that are there."""
     found = ["## A round", *(speed_part(load_json(path)) for path in ROUNDS if path.exists()),
              "## Layouts", layouts_part(load_json(LAYOUTS)),
              "## Many clients", clients_part(load_json(CLIENTS)),
+             "## The papers' own settings", queue_part(),
              "## Notebooks", notebooks_part(load_json(NOTEBOOKS)),
              "## Killed and resumed", killed_part(load_json(FAULTS))]  # fmt: skip
     return "\n\n".join(found)
