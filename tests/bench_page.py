@@ -207,8 +207,9 @@ def queue_part() -> str:
     chip = load_json(manifest.TIMED)["processor"]
     return "\n".join([
         *lines, "", "Runs at the papers' own settings, as far as they were timed: two rounds made "
-        f"small, each part multiplied by what was left out ({chip}). A laptop with four cores buys 32 hours of a core in a night. Hours of a GPU are "
-        "estimates from counted operations; none was measured.",
+        f"small, each part multiplied by what was left out ({chip}). A laptop with four cores "
+        "buys 32 hours of a core in a night. Hours of a GPU are estimates from counted "
+        "operations; none was measured.",
     ])  # fmt: skip
 
 
