@@ -66,7 +66,7 @@ def claims(
 def _twice(record: dict, again: dict) -> dict:
     """A record of a notebook, judged by what it says and by what it said elsewhere."""
     first, measured = record["verdict"], record["measured"]
-    plain = kind(first) != NOT_TESTABLE and not record["exact"]
+    plain = kind(first) != NOT_TESTABLE and not record.get("exact")
     second = again["verdict"] if plain and again.get("setting") == record["setting"] else ""
     if second in ("", first) or first == UNDECIDED:
         return {**record, "first": first, "second": second}

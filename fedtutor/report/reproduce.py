@@ -132,10 +132,10 @@ def minutes(run: Run, found: Sequence[results.Result]) -> float | None:
     like = [r for r in found if r.environment["device"].startswith("CPU") and same(r)]
     if like:
         return sum(r.totals["seconds"] * r.environment["threads"] for r in like) / len(like) / 60
-    if run.core is not None:
-        return run.core
     if manifest.absent(run):
         return None
+    if run.core is not None:
+        return run.core
     with sources.noted():  # no pixel is read
         scene = run.recipe.build()
     s, total = run.recipe.settings, 0.0
