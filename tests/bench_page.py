@@ -196,14 +196,17 @@ def queue_part() -> str:
     """A line per table of the queue that was timed: what one seed of it takes a core, and a GPU."""
     tables = {}
     for run in manifest.load():
-        if run.core is not None and not run.seed:
+        if not run.seed:
             tables.setdefault(run.table, {})[run.cell] = run  # what two columns share, once
-    lines = ["| table, data | runs of a seed | hours of a core | hours of a GPU |",
+    lines = ["| table, data | timed runs of a seed | hours of a core | hours of a GPU |",
              "| --- " * 4 + "|"]  # fmt: skip
     for name, runs in tables.items():
+        told = [run for run in runs.values() if run.core is not None]
+        if not told:
+            continue
         core, gpu = (f"{float(f'{sum(minutes) / 60:.2g}'):g}" for minutes in zip(
-            *((run.core, run.minutes) for run in runs.values()), strict=True))  # fmt: skip
-        lines.append(f"| {name} | {len(runs)} | {core} | {gpu} |")
+            *((run.core, run.minutes) for run in told), strict=True))  # fmt: skip
+        lines.append(f"| {name} | {len(told)} of {len(runs)} | {core} | {gpu} |")
     chip = load_json(manifest.TIMED)["processor"]
     return "\n".join([
         *lines, "", "Runs at the papers' own settings, as far as they were timed: two rounds made "

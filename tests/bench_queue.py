@@ -4,7 +4,7 @@
     python tests/bench_queue.py --only "FedCSD I, Fashion"
 
 A run at a paper's setting takes hours on a CPU. So every client, the public images and the tests
-keep a share of their images, two rounds are played with one local epoch, and the processor time of
+keep a few of their images, two rounds are played with one local epoch, and the processor time of
 each part is multiplied by what was left out: a local update by the client's images and epochs, an
 evaluation by the test images, a collaboration by the images that pass through networks in it.
 What comes before round 1 is measured with few epochs and steps, and multiplied by them. The second
@@ -15,6 +15,7 @@ import argparse
 import json
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -33,16 +34,14 @@ def some(images, count: int):
 
 
 def small(scenario):
-    """The scenario with a share of its images."""
-    from dataclasses import replace
-
+    """The scenario with `AT_MOST` images of each owner."""
     clients = tuple(replace(c, private=some(c.private, AT_MOST)) for c in scenario.clients)
     tests = {name: some(test, AT_MOST // 8) for name, test in scenario.tests.items()}
     return replace(scenario, clients=clients, tests=tests, public=some(scenario.public, AT_MOST))
 
 
 def cheaper(recipe) -> tuple:
-    """(the recipe with one epoch everywhere, what that makes of epochs, what of the start)."""
+    """(the recipe with one epoch everywhere, by what the start became shorter)."""
     was, changes, start = recipe.values(), {"rounds": 2, "eval_every": 2, "local_epochs": 1}, {}
     if was.get("client_epochs"):
         changes["client_epochs"] = [1] * len(was["client_epochs"])
@@ -68,7 +67,10 @@ class Clock:
 
         def timed(*args, **kwargs):
             passed, began = [0], time.process_time()
-            watch = lambda _, x: passed.__setitem__(0, passed[0] + len(x))  # noqa: E731
+
+            def watch(_, x):
+                passed[0] += len(x)
+
             watchers.append(watch)
             try:
                 return function(*args, **kwargs)
@@ -146,7 +148,7 @@ def main() -> int:
     if options.json and options.json.exists():
         found = json.loads(options.json.read_text(encoding="utf-8"))
     for one in manifest.load():
-        name = one.cell.with_suffix("").as_posix()
+        name = one.cell.as_posix()
         known = name in found["runs"] or one.seed or options.only not in one.name
         if known or manifest.absent(one) or time.monotonic() > end:
             continue

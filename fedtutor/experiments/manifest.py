@@ -7,11 +7,11 @@
 
 `data/queue.toml` names the runs: every table of a paper is rows x columns x seeds, with a value,
 and minutes and gigabytes on a GPU: estimates until something was measured. Minutes of a CPU core
-come from two rounds made small (tests/bench_queue.py), or from a recorded run. Here is what is
-open; `worker.py` plays runs, `packing.py` packs images. Nothing imports a notebook: for
-these runs torch, torchvision and pandas, with what they bring along (numpy, Pillow, filelock), are
-enough; SVHN's own .mat files need SciPy, too. The attacks are another matter: they need
-scikit-learn, SciPy and scikit-image, and opacus where a client trains by DP-SGD.
+come from two rounds made small (tests/bench_queue.py). Here is what it says and what is open;
+`worker.py` plays runs, `packing.py` packs images. Nothing imports a notebook: for these runs torch,
+torchvision and pandas, with what they bring along (numpy, Pillow, filelock), are enough; SVHN's own
+.mat files need SciPy, too. The attacks are another matter: they need scikit-learn, SciPy and
+scikit-image, and opacus where a client trains by DP-SGD.
 """
 
 import json
@@ -27,7 +27,7 @@ import pandas as pd
 from .. import methods, papers, scenarios
 from ..datasets import sources
 from ..engine.checkpoints import Checkpoints
-from ..engine.files import ROOT, load_json, shown
+from ..engine.files import ROOT, load_json, once_per_version, shown
 from ..errors import DataError, SettingError, StorageError, choose
 from . import recipes, results, stale
 from .environment import environment
@@ -67,7 +67,6 @@ class Run:
     before: bool = False  # the row is the state before round 1
     note: str = ""
     manifest: Path = MANIFEST
-    core: float | None = None  # minutes of one CPU core; None where nobody measured it
 
     @property
     def name(self) -> str:
@@ -78,6 +77,11 @@ class Run:
     def cell(self) -> Path:
         """Equal for runs that differ in nothing but the seed."""
         return results.result_path(self.recipe, self.method, 0, folder="")
+
+    @property
+    def core(self) -> float | None:
+        """Minutes of one CPU core; None where tests/bench_queue.py has not timed it."""
+        return timed(TIMED).get(self.cell.as_posix()) if TIMED.exists() else None
 
     def path(self, folder) -> Path:
         """Where its result lies."""
@@ -94,8 +98,8 @@ class Run:
 
     def on_a_core(self) -> "Run":
         """Itself with the minutes of one CPU core, where they are known, in place of a GPU's."""
-        times = (self.core or self.minutes) / self.minutes
-        return replace(self, minutes=self.core or self.minutes, first=self.first * times)
+        minutes = self.core or self.minutes
+        return replace(self, minutes=minutes, first=self.first * minutes / self.minutes)
 
     def round_minutes(self) -> float:
         return (self.minutes - self.first) / self.recipe.settings.rounds
@@ -169,21 +173,20 @@ def _runs(path: Path, table: dict, row: dict, column: dict, where: str) -> list[
     ):  # fmt: skip
         if not right:
             raise SettingError(what, where=where, do=do)
-    cell = results.result_path(recipe, row["method"], 0, folder="").with_suffix("").as_posix()
     return [Run(
         table=table["name"], paper=table["paper"], tables=tuple(table.get("tables", ())),
         row=row["row"], column=column.get("column", ""), recipe=recipe, method=row["method"],
         seed=seed, value=row.get("value", table["value"]), minutes=minutes, gb=row["gb"],
         first=first, parts=parts, own=column.get("paper", {}) | own,
         instead_of=table.get("instead_of", ""), last=last, before=row.get("before", False),
-        note=table.get("note", ""), manifest=path, core=timed().get(cell),
+        note=table.get("note", ""), manifest=path,
     ) for seed in seeds]  # fmt: skip
 
 
-def timed() -> dict[str, float]:
+@once_per_version
+def timed(path: Path) -> dict[str, float]:
     """Minutes of one CPU core of what tests/bench_queue.py has timed, by cell."""
-    held = load_json(TIMED)["runs"] if TIMED.exists() else {}
-    return {cell: run["minutes"] for cell, run in held.items()}
+    return {cell: run["minutes"] for cell, run in load_json(path)["runs"].items()}
 
 
 def _require_published(table: dict, row: str, column: str, where: str) -> None:

@@ -12,6 +12,7 @@ point, and a check that is right in part earns its part.
 import ast
 import re
 from collections.abc import Sequence
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
@@ -89,8 +90,6 @@ def assignment(solutions, where: str = "solutions", *, exercises: Sequence[int] 
 
 def _chosen(cells, exercises: Sequence[int], where: str) -> list:
     """The cells; those of exercises that are not asked for have lost their tags."""
-    from copy import deepcopy
-
     found, now, numbers = [], 0, set()
     for cell in deepcopy(list(cells)):
         if heading := re.match(r"### Exercise (\d+)", cell.source):

@@ -10,14 +10,15 @@ class CheckError(FedtutorError, AssertionError):
     """Two values that should agree and do not."""
 
 
-def check(name: str, ours, reference, *, tolerance: float = 1e-6) -> None:
+def check(name: str, ours, reference, *, tolerance: float = 1e-6, without: str = "") -> None:
     """Compare `ours` with `reference` and print one line: *equal* or *within 1e-6*.
 
     Numbers, texts, tensors, arrays, and lists and dicts of them (a state dict, say), in the same
     structure; nested lists of numbers count as arrays. Whole numbers, true or false, and texts
     must be equal; other numbers must satisfy |ours - reference| <= tolerance * max(1, |reference|),
     and with `tolerance=0` be equal to the last bit. The line says what was asked for, not by how
-    much it was met, so it is the same on every machine.
+    much it was met, so it is the same on every machine. `without`: entries of a dict whose names
+    end so are left out, such as a weight that a later layer takes out again: its gradient is noise.
 
     Raises `CheckError` where values, shapes or structures differ, where a value is not a number,
     and where the check could not fail: nothing to compare, or a reference below the tolerance.
@@ -26,6 +27,7 @@ def check(name: str, ours, reference, *, tolerance: float = 1e-6) -> None:
         raise SettingError(
             f"tolerance = {tolerance!r}", where=f"check {name!r}", do="give a number from 0 to 1"
         )
+    ours, reference = (_less(value, without) for value in (ours, reference))
     pairs = list(_pairs(_plain(ours, name), _plain(reference, name), "", name))
     if not sum(a.size for _, a, _ in pairs):
         raise _failed(name, "there is nothing to compare")
@@ -40,6 +42,13 @@ def check(name: str, ours, reference, *, tolerance: float = 1e-6) -> None:
         _compare(name, place, a, b, tolerance)
     shown = f"within {tolerance:g}".replace("e-0", "e-") if inexact and tolerance else "equal"
     print(f"{name:<32} {shown}")
+
+
+def _less(value, without: str):
+    """A dict without the entries whose names end so; all else as it is."""
+    if not without or not isinstance(value, dict):
+        return value
+    return {key: part for key, part in value.items() if not key.endswith(without)}
 
 
 def _plain(value, name: str):

@@ -1,8 +1,9 @@
 """One ledger of all claims, and who owns which claim and which printed table.
 
 A verdict is written once: by the notebook that measures it, as it is executed (`verdicts.Claims`).
-So nothing can be out of date but the notebook itself. Another processor may come to another one. So
-all notebooks were executed twice, and a claim is decided only where both say the same (`SECOND`).
+Another processor may come to another one. So all notebooks were executed twice, and a claim is
+decided only where both say the same: the second execution is kept in `SECOND`, and counts for the
+settings that it had.
 """
 
 import tomllib
@@ -22,7 +23,7 @@ SECOND = ROOT / "data" / "verdicts-elsewhere.json"  # made by tests/verdicts_els
 OURS, OPEN = "ours", "open"
 VERDICTS = (HOLDS, FOR_STAND_IN[HOLDS], FAILS, FOR_STAND_IN[FAILS], UNDECIDED, NOT_TESTABLE, OPEN)
 COLUMNS = ("paper", "claim", "where", "says", "tables", "measured", "verdict", "setting", "live",
-           "values", "unit", "notebook", "first", "second")  # fmt: skip
+           "values", "unit", "notebook", "first", "second", "measured again")  # fmt: skip
 
 
 def claims(
@@ -31,13 +32,14 @@ def claims(
     """What the committed notebooks found for each claim of a paper, or of "ours", or of all.
 
     Index: id. Columns: paper, claim, where, says (the paper), tables, measured, verdict, setting,
-    live, values (one per seed), unit, notebook, first, second. A claim that no notebook in `folder`
-    has measured is "open"; its notebook is the one that owns it. Raises `StorageError` for a claim
-    that two notebooks measure.
+    live, values (one per seed), unit, notebook, first, second, measured again. A claim that no
+    notebook in `folder` has measured is "open"; its notebook is the one that owns it. Raises
+    `StorageError` for a claim that two notebooks measure.
 
     `first` is what the notebook itself says. `second` is what it said with other last digits (from
-    the file `second`; with None no other is asked), "" where that was at another setting. A verdict
-    stands if both say it; else the claim is undecided. An exact fact needs no second verdict.
+    the file `second`; with None no other is asked), "" where that was at another setting; "measured
+    again" is what it measured then. A verdict stands if both say it; else the claim is undecided.
+    An exact fact needs no second verdict.
     """
     if paper:
         choose(paper, (*PAPERS, OURS), kind="paper", where="papers.claims")
@@ -54,7 +56,7 @@ def claims(
             found[record["id"]] = {**record, "notebook": path.stem.partition("_")[0]}
     for claim in [claim for name in PAPERS for claim in claims_of(name)]:
         nothing = {"measured": "", "verdict": OPEN, "first": OPEN, "second": "", "setting": "",
-                   "live": False, "values": [], "unit": "",
+                   "measured again": "", "live": False, "values": [], "unit": "",
                    "notebook": owner[claim["id"]]}  # fmt: skip
         lines.append({**found.pop(claim["id"], nothing), **claim, "claim": claim["statement"],
                       "says": claim["direction"], "tables": tuple(claim["tables"])})  # fmt: skip
@@ -65,13 +67,15 @@ def claims(
 
 def _twice(record: dict, again: dict) -> dict:
     """A record of a notebook, judged by what it says and by what it said elsewhere."""
-    first, measured = record["verdict"], record["measured"]
+    first = record["verdict"]
     plain = kind(first) != NOT_TESTABLE and not record.get("exact")
-    second = again["verdict"] if plain and again.get("setting") == record["setting"] else ""
+    asked = plain and again.get("setting") == record["setting"]
+    second, measured = (again[key] if asked else "" for key in ("verdict", "measured"))
+    record = {**record, "first": first, "second": second, "measured again": measured}
     if second in ("", first) or first == UNDECIDED:
-        return {**record, "first": first, "second": second}
-    said = f"{measured}; with other last digits {again['measured']}"
-    return {**record, "first": first, "second": second, "verdict": UNDECIDED, "measured": said}
+        return record
+    said = f"{record['measured']}; with other last digits {measured}"
+    return {**record, "verdict": UNDECIDED, "measured": said}
 
 
 def counts(book: pd.DataFrame) -> pd.DataFrame:

@@ -158,14 +158,13 @@ def by_kind(book: pd.DataFrame) -> pd.DataFrame:
 def asked_twice(book: pd.DataFrame) -> pd.DataFrame:
     """The claims that were judged again with other last digits, and decided at least once.
 
-    Columns: claim, in the notebook, with other last digits, measured (twice where the second
-    execution turned it).
+    Columns: claim, in the notebook, with other last digits, measured, measured again.
     """
     nothing = ["", UNDECIDED, NOT_TESTABLE, ledger.OPEN]
     decided = ~(book["first"].map(kind).isin(nothing) & book["second"].map(kind).isin(nothing))
     found = book[decided & (book["second"] != "")]
     return found.rename(columns={"first": "in the notebook", "second": "with other last digits"})[
-        ["claim", "in the notebook", "with other last digits", "measured"]
+        ["claim", "in the notebook", "with other last digits", "measured", "measured again"]
     ]
 
 

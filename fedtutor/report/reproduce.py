@@ -121,7 +121,7 @@ def plan(request: str, *, folder, profile: str = "paper", rows: str = "",
 def minutes(run: Run, found: Sequence[results.Result]) -> float | None:
     """Minutes of one core that a run takes; None where its data are not here.
 
-    From a recorded run on a CPU that differs in the seed alone; else from what the queue has timed;
+    From what the queue has timed; else from a recorded run on a CPU that differs in the seed alone;
     else from training steps of its networks, timed now: what a method computes beside the local
     updates is not in that.
     """
@@ -129,13 +129,14 @@ def minutes(run: Run, found: Sequence[results.Result]) -> float | None:
     def same(r: results.Result) -> bool:
         return results.home_of(r) == results.result_path(run.recipe, run.method, r.seed, folder="")
 
+    here = not manifest.absent(run)
+    if here and run.core is not None:
+        return run.core
     like = [r for r in found if r.environment["device"].startswith("CPU") and same(r)]
     if like:
         return sum(r.totals["seconds"] * r.environment["threads"] for r in like) / len(like) / 60
-    if manifest.absent(run):
+    if not here:
         return None
-    if run.core is not None:
-        return run.core
     with sources.noted():  # no pixel is read
         scene = run.recipe.build()
     s, total = run.recipe.settings, 0.0

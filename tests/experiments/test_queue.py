@@ -480,22 +480,23 @@ def test_estimates_give_way_to_what_was_measured_on_such_a_gpu(done, places, mon
     assert runs[1].gb == pytest.approx(result.totals["peak_memory"] / 1e9)
 
 
-def test_on_a_cpu_a_run_has_the_minutes_of_a_core(done):
-    run = replace(done[0], minutes=2.0, first=0.5, core=60.0)
+def test_on_a_cpu_a_run_has_the_minutes_of_a_core(done, tmp_path, monkeypatch):
+    run = replace(done[0], minutes=2.0, first=0.5)
+    assert run.core is None and run.on_a_core() == run
+    cell = run.cell.as_posix()
+    save_json(tmp_path / "queue.json", {"runs": {cell: {"minutes": 60.0}}})
+    monkeypatch.setattr(queue, "TIMED", tmp_path / "queue.json")
     core = run.on_a_core()
     assert (core.minutes, core.first, core.round_minutes()) == (60, 15, 45)
-    unknown = replace(run, core=None)
-    assert unknown.on_a_core() == unknown
+    monkeypatch.setattr(queue, "TIMED", tmp_path / "nowhere.json")
+    assert run.core is None
 
 
 def test_what_was_timed_belongs_to_runs_of_the_queue():
-    runs, cells = queue.load(), queue.timed()
-    assert len(cells) > 40
-    assert cells.keys() <= {run.cell.with_suffix("").as_posix() for run in runs}
-    for run in runs:
-        assert run.core == cells.get(run.cell.with_suffix("").as_posix())
-    told = [run for run in runs if run.core]
-    assert all(run.core > 0.05 for run in told)
+    runs, cells = queue.load(), queue.timed(queue.TIMED)
+    assert len(cells) > 40 and min(cells.values()) > 0.05
+    assert cells.keys() <= {run.cell.as_posix() for run in runs}
+    assert {run.cell.as_posix() for run in runs if run.core} == cells.keys()
 
 
 def test_the_overview_says_what_is_done_begun_and_absent(done, places, monkeypatch):

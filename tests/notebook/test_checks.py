@@ -158,3 +158,15 @@ def test_a_change_below_the_tolerance_passes(values, data):
     values = [*values, 1.0]
     share = data.draw(st.floats(-0.9e-6, 0.9e-6))
     check("rounded", [v + share * max(1.0, abs(v)) for v in values], values)
+
+
+def test_what_is_left_out_is_not_compared_and_all_else_is():
+    ours = {"a.weight": torch.ones(2), "a.bias": torch.zeros(2)}
+    other = {"a.weight": torch.ones(2), "a.bias": torch.ones(2)}
+    check("weights", ours, other, without="bias")
+    with pytest.raises(CheckError, match=r"a\.weight"):
+        check("weights", ours, {**other, "a.weight": torch.zeros(2) + 2}, without="bias")
+    with pytest.raises(CheckError, match=r"a\.bias"):
+        check("weights", ours, other)
+    with pytest.raises(CheckError, match="nothing to compare"):
+        check("weights", {"a.bias": torch.zeros(2)}, {"a.bias": torch.zeros(2)}, without="bias")
