@@ -49,14 +49,19 @@ def to_do(*, folder=results.RESULTS, only: str = "", seeds: Sequence[int] = (),
     wanted = []
     for runs in groups.values():
         seconds = [found.totals["seconds"] for _, found in runs]
-        wanted += [(recipe, found.method, found.seed, found.totals["seconds"])
+        wanted += [(recipe, found.method, found.seed, _took(found))
                    for recipe, found in runs if not settled(found)]  # fmt: skip
         if max(seconds) < under:
             recipe, found = runs[0]
             there = {other.seed for _, other in runs}
-            wanted += [(recipe, found.method, seed, max(seconds))
+            wanted += [(recipe, found.method, seed, max(_took(one) for _, one in runs))
                        for seed in seeds if seed not in there]  # fmt: skip
     return sorted(wanted, key=lambda run: -run[3]), lost
+
+
+def _took(found: Result) -> float:
+    """Seconds of a run with what came before round 1, where that was counted."""
+    return found.totals["seconds"] + found.totals.get("start", {}).get("cpu_seconds", 0.0)
 
 
 def settled(found: Result) -> bool:
@@ -86,8 +91,9 @@ def record(*, folder=results.RESULTS, only: str = "", seeds: Sequence[int] = (),
            artifacts=None, dry_run: bool = False, say: Callable = print) -> int:  # fmt: skip
     """Play what is `to_do` until the time is up, each in a process with one thread; the failed.
 
-    `artifacts`: a folder for what runs share, such as distilled images; without one each run makes
-    its own, so that its counted work is whole.
+    `artifacts`: a folder for what runs share, such as distilled images, which may take longer than
+    all rounds. Accuracies and the counted work of the rounds are the same; without a folder each
+    run makes its own, so that its counted start is whole, too.
     """
     torch.set_num_threads(1)  # before a fork
     left, lost = to_do(folder=folder, only=only, seeds=seeds, under=under)

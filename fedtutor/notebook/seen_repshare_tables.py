@@ -48,6 +48,7 @@ CHOICES = {
     "pixels not normalized": {"scenario.norm": "none"},
     "another random draw": {"scenario.split_seed": 1},
 }
+SAME_IMAGES = tuple(CHOICES)[:3]  # that leave the draw as it is
 THREE = {"scenario.num_clients": 3, "scenario.private_size": 360, "eval_every": 60}
 PULL, TELL = (0.0, 1.0, 10.0, 100.0), (0.0, 1.0, 10.0)  # weights: the distance, the discriminator
 SETS = {"fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR10"}
@@ -90,6 +91,17 @@ def moves(found: Mapping[str, Mapping[str, Sequence[float]]]) -> pd.DataFrame:
         {row: {choice: signed(gains) + told(gains) for choice, gains in choices.items()}
          for row, choices in found.items()}
     )  # fmt: skip
+
+
+def leads(run, found: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """RepShare minus FD with our choices and with each of `CHOICES`; points per seed.
+
+    `found`: what `moved` found.
+    """
+    ours = points(of_paper(run, "repshare", **CODE, **SMALL))
+    gap = ours - points(of_paper(run, "fd", **SMALL))
+    changed = {choice: gap + found["RepShare"][choice] - found["FD"][choice] for choice in CHOICES}
+    return {"as we run them": gap, **changed}
 
 
 def both_draws(run, rows: Mapping[str, tuple] = COLUMN) -> pd.DataFrame:
@@ -159,12 +171,12 @@ def other_images(run, name: str, clients: int = 10) -> Rows:
 
 
 def ranks(rows: Rows) -> str:
-    """Whether each printed row is ahead of the next here, too, by the rule of `told`, in words."""
+    """Whether each printed row is ahead of the next here, too, and by how many points, in words."""
     order, said = sorted(rows.printed, key=rows.printed.get, reverse=True), []
     for one, two in pairwise(order):
         gains = rows.gains(one, two)
-        word = "is not told" if not told(gains) else "holds" if gains.mean() > 0 else "is reversed"
-        said.append(f"*{one} before {two}* {word}")
+        word = "is not told" if not told(gains) else "stays" if gains.mean() > 0 else "is reversed"
+        said.append(f"*{one} before {two}* {word} ({signed(gains)})")
     return ", ".join(said)
 
 

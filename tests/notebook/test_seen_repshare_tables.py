@@ -26,6 +26,10 @@ def test_every_choice_is_recorded_for_every_row(run, nothing_trains):
         assert list(choices) == [*tables.CHOICES, tables.IMAGES]
         assert all(len(gains) == 3 for gains in choices.values())
     assert tables.moves(found).shape == (5, 5)
+    gaps = tables.leads(run, found)
+    assert list(gaps) == ["as we run them", *tables.CHOICES]
+    second = gaps["another random draw"]
+    assert second == pytest.approx(tables.on_second_draw(run))
 
 
 def test_the_grid_and_other_images_are_recorded(run, nothing_trains):
@@ -73,10 +77,11 @@ def test_the_first_box_has_the_numbers_of_the_table(run, nothing_trains):
     assert gains.mean() == pytest.approx(high - low, abs=0.1)
 
 
-def test_a_printed_rank_holds_is_reversed_or_is_not_told():
+def test_a_printed_rank_stays_is_reversed_or_is_not_told():
     measured = {"a": [1.0, 1.1, 1.2], "b": [3.0, 3.1, 3.2], "c": [2.0, 3.1, 4.2], "d": [0, 0, 0.1]}
     rows = Rows("", measured, less="a", printed={"d": 1.0, "a": 4.0, "b": 3.0, "c": 2.0})
-    said = "*a before b* is reversed, *b before c* is not told, *c before d* holds"
+    said = ("*a before b* is reversed (-2.0 ± 0.0), *b before c* is not told (0.0 ± 1.0), "
+            "*c before d* stays (+3.1 ± 1.1)")  # fmt: skip
     assert tables.ranks(rows) == said
 
 
