@@ -32,15 +32,15 @@ COLUMNS = {  # column of Table 1 -> what it changes, network and images per clas
 }
 REPAIRED = {668.0: 66.8}  # a misprint of Table 1 (FedProto): the mean of its five cells
 NOISE, PLAIN = {"fedlgd.selected": 0}, {"fedlgd.lambda_": 0.0}
-A, FULL = "A: noise images, λ = 0", "A + both: FedLGD"
+NOISY, FULL = "N: noise anchors, λ = 0", "N + both: FedLGD"
 CONTROLS = {
     "FedAvg": ("fedavg", {}),
     "FedAvg, 62 rounds": ("fedavg", {"rounds": 62}),
     "FedAvg, 350 steps of DM": ("fedavg", {"virtual_steps": 350}),
     "FedAvg, 15 images per class": ("fedavg", {"virtual_ipc": 15}),
-    A: ("fedlgd", NOISE | PLAIN),
-    "A + regularizer": ("fedlgd", NOISE),
-    "A + refining": ("fedlgd", PLAIN),
+    NOISY: ("fedlgd", NOISE | PLAIN),
+    "N + regularizer": ("fedlgd", NOISE),
+    "N + refining": ("fedlgd", PLAIN),
     FULL: ("fedlgd", {}),
 }
 LAMBDAS, SELECTED = (0.1, 1.0, 10.0, 20.0), (0, 1, 3, 5, 10)
@@ -112,7 +112,7 @@ def apart(run) -> Rows:
     """FedLGD's lead taken apart: FedAvg with as much of everything, and FedLGD part by part."""
     results = {name: of(run, method, **change) for name, (method, change) in CONTROLS.items()}
     return _rows("ConvNet, IPC 10", results, less="FedAvg",
-                 decides=("FedAvg, 15 images per class", A, FULL))  # fmt: skip
+                 decides=("FedAvg, 15 images per class", NOISY, FULL))  # fmt: skip
 
 
 def twin_rows(run) -> pd.DataFrame:
@@ -146,7 +146,7 @@ def distilled(run) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     by_rounds = np.array([lgd(run, selected=k) for k in SELECTED]).T
     others = {f"five selected, every {d} rounds": lgd(run, every=d) for d in (1, 5, 10)}
     for local, remote in STEPS:
-        words = f"{local} steps of local images, {remote} of global ones"
+        words = f"{local} steps of local images, {remote} of anchors"
         others[words] = lgd(run, local_steps=local, global_steps=remote)
     return by_rounds, others
 
