@@ -27,8 +27,8 @@ def test_every_choice_is_recorded_for_every_row(run, nothing_trains):
         assert all(len(gains) == 3 for gains in choices.values())
     assert tables.moves(found).shape == (5, 5)
     gaps = tables.leads(run, found)
-    assert list(gaps) == ["as we run them", *tables.CHOICES]
-    second = gaps["another random draw"]
+    assert list(gaps) == ["as we run them, on our draw", *tables.CHOICES]
+    second = gaps["a second draw"]
     assert second == pytest.approx(tables.on_second_draw(run))
 
 
