@@ -44,7 +44,8 @@ def test_stale_unknown_and_dirty_ones_are_to_be_done(played, tmp_path, made):
     kept(result, recipe, tmp_path, **made)
     ((asked, method, seed, seconds),), lost = again.to_do(folder=tmp_path)
     assert asdict(asked.settings) == result.settings and asked.overrides == result.overrides
-    assert (method, seed, seconds) == ("solo", 0, result.totals["seconds"]) and not lost
+    took = result.totals["seconds"] + result.totals["start"]["cpu_seconds"]
+    assert (method, seed, seconds) == ("solo", 0, took) and not lost
     assert again.to_do(folder=tmp_path, only="elsewhere") == ([], [])
 
 
