@@ -136,7 +136,7 @@ def _effort(paper: str, made: Report) -> str:
     seeds = ", ".join(map(str, sorted({result.seed for result in found})))
     dirty = sum(bool((result.environment.get("git") or {}).get("dirty")) for result in found)
     return (
-        f"{len(found)} recorded runs stand behind the tables (seeds {seeds}). Together they took "
+        f"{len(found)} recorded runs stand behind the tables (seeds {seeds}). Their rounds took "
         f"{seconds / 3600:.1f} hours, on: {'; '.join(sorted(devices))}. Of these runs, {dirty} "
         "were recorded while code or recipes differed from the commit that they name."
     )  # fmt: skip

@@ -149,7 +149,7 @@ def test_what_was_asked_twice_was_decided_at_least_once():
         ("not testable here: X", "not testable here: X"),
     ]
     book = pd.DataFrame(said, columns=["first", "second"], index=list("abcdef"))
-    found = overview.asked_twice(book.assign(claim="c", **{"measured": "1", "measured again": "2"}))
+    found = overview.asked_twice(book.assign(claim="c", measured="1", **{"measured again": "2"}))
     assert found["in the notebook"].to_dict() == {"a": "holds", "b": "holds", "c": "undecided"}
     assert found["with other last digits"].tolist() == ["holds", "undecided", "holds"]
     assert found[["measured", "measured again"]].to_numpy().tolist() == [["1", "2"]] * 3
