@@ -16,7 +16,7 @@ from ..experiments import arenas, conditions, ranks, recipes
 from ..figures import display_name
 from ..papers import spread
 from .frame import sentence
-from .rows import signed, told
+from .rows import starred, told
 
 SCENARIO, REAL = "digits-mini", "digits-partial"
 OWN, OTHERS = "own domain (%)", "other domains (%)"
@@ -316,4 +316,4 @@ def _level(entries: dict, method: str, column: str) -> str:
 
 
 def _gain(values: np.ndarray) -> str:
-    return signed(values) + told(values) if len(values) else OPEN
+    return starred(values) if len(values) else OPEN

@@ -49,6 +49,10 @@ class Rows:
         over = over or self.less[choose(label, self.less, kind="row", where=self.caption)]
         return found[choose(label, found, kind="row", where=self.caption)] - found[over]
 
+    def said(self, label: str, over: str = "") -> str:
+        """The same as text with a star where the seeds tell it from zero; see `starred`."""
+        return starred(self.gains(label, over))
+
     def lead(self, label: str, over: Sequence[str]) -> np.ndarray:
         """By how many points a row leads the rival that decides; see `rival`."""
         return self.gains(label, self.rival(label, over))
@@ -72,7 +76,7 @@ class Rows:
         base = self.less.get(label)
         own = base in (None, label)
         gains = None if own else self.gains(label)
-        said = "" if own else signed(gains) + told(gains)
+        said = "" if own else starred(gains)
         shown = self.printed.get(label)
         ahead = not own and shown is not None and base in self.printed
         cells = ["" if shown is None else f"{shown:.1f}"] if self.printed else []
@@ -181,6 +185,11 @@ def against(what: str, other: str, gains: Sequence[float], where: str = "") -> s
         unclear=f"{what} is not told from {other}{where} ({signed(gains)} points)",
         digits=1,
     )
+
+
+def starred(gains: Sequence[float]) -> str:
+    """Mean ± sd as `signed` has it, with the star of `told`: "+1.2 ± 0.3 *"."""
+    return signed(gains) + told(gains)
 
 
 def signed(values: Sequence[float]) -> str:

@@ -27,7 +27,7 @@ from .conditions import (
     gains,
 )
 from .frame import VERDICT_BOX, _show, sentence
-from .rows import signed, told
+from .rows import starred
 
 NOT_FEDERATED = ("solo", "central")
 ALL = ("other domains", "own domain")
@@ -236,7 +236,7 @@ def minus_alone(entries: Mapping, asked: Mapping[str, str], names: Sequence[str]
     lines = []
     for name in names:
         less = {q: gains(entries, name, "solo", column) for q, column in asked.items()}
-        said = [f"{q} {signed(values)}{told(values)}" for q, values in less.items() if len(values)]
+        said = [f"{q} {starred(values)}" for q, values in less.items() if len(values)]
         lines += [f"{display_name(name)} minus training alone: {', '.join(said)}"] if said else []
     return lines
 

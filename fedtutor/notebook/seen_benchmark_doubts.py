@@ -17,7 +17,7 @@ from ..papers import spread, verdict
 from ..papers.verdicts import HOLDS, UNDECIDED
 from .conditions import OTHERS, OWN, REAL, gains
 from .frame import sentence
-from .rows import signed, told
+from .rows import starred
 
 LUCK = "told apart by luck, if all were equal"
 LAST_DIGITS = 1e-5  # of a weight; what rounding alone makes is below
@@ -53,7 +53,7 @@ def two_by_two(found: Mapping[tuple[str, str], Sequence[float]]) -> pd.DataFrame
         pair = [100 * np.array(found[key]) for key in (("scaffold", corrected), ("fedavg", plain))]
         lead = pair[0] - pair[1]
         table[words] = {"SCAFFOLD (%)": spread(pair[0], 1), "FedAvg (%)": spread(pair[1], 1),
-                        "SCAFFOLD minus FedAvg": signed(lead) + told(lead)}  # fmt: skip
+                        "SCAFFOLD minus FedAvg": starred(lead)}  # fmt: skip
     return pd.DataFrame.from_dict(table, orient="index")
 
 

@@ -20,7 +20,7 @@ from ..experiments import accuracies
 from ..methods.fedlgd import client_passes
 from ..randomness import generator
 from .frame import sentence
-from .rows import signed, told
+from .rows import starred
 
 STEPS = 100  # of a network that learns from the anchors alone
 TESTS = 100  # test images per client whose features are compared
@@ -166,7 +166,7 @@ def differences(points: Mapping[str, Sequence[float]],
     for words, (one, other) in parts.items():
         gains = np.subtract(points[one], points[other])
         names = [LETTERS.get(arm, arm) for arm in (one, other)]
-        rows[words] = [" less ".join(names), signed(gains) + told(gains)]
+        rows[words] = [" less ".join(names), starred(gains)]
     columns = ["arms", "points (*: told from zero)"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 

@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from ..papers import published_table, spread
-from .rows import Rows, signed, told
+from .rows import Rows, signed, starred, told
 from .seen_repshare import curve, points
 from .start import setting
 
@@ -88,7 +88,7 @@ def moved(run) -> dict[str, dict[str, np.ndarray]]:
 def moves(found: Mapping[str, Mapping[str, Sequence[float]]]) -> pd.DataFrame:
     """What `moved` found as texts: a choice per line, a row of Table 1 per column."""
     return pd.DataFrame(
-        {row: {choice: signed(gains) + told(gains) for choice, gains in choices.items()}
+        {row: {choice: starred(gains) for choice, gains in choices.items()}
          for row, choices in found.items()}
     )  # fmt: skip
 
@@ -237,7 +237,7 @@ def ahead_of_fd(run) -> pd.DataFrame:
         "the author's images": [first, small_first],
     }
     names = [f"RepShare minus FD, weight {weight:g}" for weight in (10, 0.1)]
-    texts = {draw: ["not run" if gains is None else signed(gains) + told(gains) for gains in both]
+    texts = {draw: ["not run" if gains is None else starred(gains) for gains in both]
              for draw, both in table.items()}  # fmt: skip
     return pd.DataFrame(texts, index=names).T
 
