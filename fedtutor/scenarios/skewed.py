@@ -95,10 +95,14 @@ def mnist(*, num_clients: int = 10, partition: str = "iid", beta: float = 0.5,
 @register("fashion-mnist")
 def fashion_mnist(*, num_clients: int = 10, partition: str = "iid", beta: float = 0.5,
                   min_per_client: int = 10, private_size: int | None = 6000, public: str = "none",
-                  public_size: int = 5000, test_size: int | None = None,
+                  public_size: int = 5000, test_size: int | None = None, draw: str = "random",
                   split_seed: int = 0) -> Scenario:  # fmt: skip
-    """RepShare's Fashion-MNIST: 6,000 private images in all (None: 60,000), whole test set."""
-    images = Chosen("fashion_mnist", private_size, test_size, split_seed)
+    """RepShare's Fashion-MNIST: 6,000 private images in all (None: 60,000), whole test set.
+
+    `draw`: which private images, as for `mnist`.
+    """
+    choose(draw, ("random", "first"), kind="draw", where="scenario fashion-mnist")
+    images = Chosen("fashion_mnist", private_size, test_size, split_seed, first=draw == "first")
     return _dealt("fashion-mnist", images, FASHION,
                   Shares(partition, num_clients, beta, min_per_client),
                   public=(public, public_size))  # fmt: skip

@@ -165,14 +165,15 @@ def test_pixels_of_mnist_as_the_option_says(data, small_is_whole):
         build("mnist", private_size=300, norm="halv")
 
 
-def test_mnist_can_take_the_first_images_of_the_file(data, small_is_whole):
-    put(data, "mnist", 400, 28, 1)
-    first = build("mnist", private_size=300, num_clients=2, draw="first")
+@pytest.mark.parametrize("name", ("mnist", "fashion-mnist"))
+def test_repshares_sets_can_take_the_first_images_of_the_file(name, data, small_is_whole):
+    put(data, name.replace("-", "_"), 400, 28, 1)
+    first = build(name, private_size=300, num_clients=2, draw="first")
     held = [number for client in first.clients for number in numbers(client.private)]
     assert sorted(held) == list(range(300)) and held != list(range(300))
     assert "its first images" in first.title
     with pytest.raises(SettingError, match="unknown draw 'last'"):
-        build("mnist", private_size=300, draw="last")
+        build(name, private_size=300, draw="last")
 
 
 def test_leaf_femnist(data):
