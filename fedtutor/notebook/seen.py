@@ -137,22 +137,26 @@ def decided(panels: Mapping[str, Mapping[str, Sequence[float]]]) -> dict:
 
 
 def beside_rivals(mini: Mapping[str, Sequence], partial: Mapping[str, Sequence]) -> pd.DataFrame:
-    """FCCL minus each of `RIVALS` in points, and what Table 1 of the paper prints.
+    """FCCL minus each of `RIVALS` in points, rivals minus training alone; Tables 1 and 2 beside.
 
     mini, partial: method -> results, one per seed.
     """
-    printed = published_table("FCCL", "1").set_index("method")["Digits/AVG"]
+    own = published_table("FCCL", "2").set_index("method").filter(like="Digits/").mean(axis=1)
+    away = published_table("FCCL", "1").set_index("method")["Digits/AVG"]
+    pairs = [("fccl", rival) for rival in RIVALS]
+    pairs += [(rival, "solo") for rival in RIVALS if rival != "solo"]
+    names = {"fccl": ("FCCL", "FCCL")} | RIVALS
     found = {}
-    for method, (name, row) in RIVALS.items():
-        cells = {
-            f"{side}, {where}": points(gains(runs["fccl"], runs[method], key))
-            for side, key in (("others' digits", "inter"), ("own digits", "intra"))
-            for where, runs in (("mini", mini), ("partial", partial))
-        }
-        cells["others' digits, paper"] = f"{printed['FCCL'] - printed[row]:+.1f}"
-        found[f"FCCL minus {name}"] = cells
-    table = pd.DataFrame.from_dict(found, orient="index")
-    return table[sorted(table, key=lambda name: name.startswith("own"))]
+    for one, other in pairs:
+        (name, row), (rival, base) = names[one], names[other]
+        cells = found[f"{name} minus {rival}"] = {}
+        for side, key, printed in (
+            ("others' digits", "inter", away), ("own digits", "intra", own)
+        ):  # fmt: skip
+            for where, runs in (("mini", mini), ("partial", partial)):
+                cells[f"{side}, {where}"] = points(gains(runs[one], runs[other], key))
+            cells[f"{side}, paper"] = f"{printed[row] - printed[base]:+.1f}"
+    return pd.DataFrame.from_dict(found, orient="index")
 
 
 def over_rounds(results: Sequence, key: str = "intra") -> np.ndarray:

@@ -105,11 +105,13 @@ def test_fccl_stands_beside_its_rivals_and_the_paper():
     table = seen.beside_rivals(mini, partial)
     assert list(table) == ["others' digits, mini", "others' digits, partial",
                            "others' digits, paper", "own digits, mini",
-                           "own digits, partial"]  # fmt: skip
+                           "own digits, partial", "own digits, paper"]  # fmt: skip
     alone = table.loc["FCCL minus trained alone"]
     assert alone.iloc[0].startswith("+20.0") and alone.iloc[1].startswith("+10.0")
     assert alone.iloc[3].startswith("-10.0") and alone.iloc[4].startswith("undecided")
-    assert table["others' digits, paper"].tolist() == ["+7.8", "+7.1", "+3.1"]
+    assert table["others' digits, paper"].tolist() == ["+7.8", "+7.1", "+3.1", "+0.7", "+4.8"]
+    assert table["own digits, paper"].tolist() == ["+12.6", "+5.1", "+2.9", "+7.6", "+9.7"]
+    assert table.loc["FedMD minus trained alone"].iloc[0].startswith("+20.0")
 
 
 def test_at_home_is_the_climb_after_the_public_half():
