@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 
 from .. import losses, measures
+from ..errors import choose
 from ..methods.shared.public import teacher_logits
 from ..papers import published_table, verdict
 from ..papers.verdicts import UNDECIDED
@@ -136,13 +137,19 @@ def decided(panels: Mapping[str, Mapping[str, Sequence[float]]]) -> dict:
     return {panel: rows for panel, rows in found.items() if rows}
 
 
-def beside_rivals(mini: Mapping[str, Sequence], partial: Mapping[str, Sequence]) -> pd.DataFrame:
-    """FCCL minus each of `RIVALS` in points, rivals minus training alone; Tables 1 and 2 beside.
+def beside_rivals(mini: Mapping[str, Sequence], partial: Mapping[str, Sequence],
+                  key: str = "inter") -> pd.DataFrame:  # fmt: skip
+    """FCCL minus each of `RIVALS` in points, rivals minus training alone, and the print beside.
 
-    mini, partial: method -> results, one per seed.
+    mini, partial: method -> results, one per seed. key: "inter" (others' digits; printed in Table
+    1) or "intra" (own digits; Table 2).
     """
-    own = published_table("FCCL", "2").set_index("method").filter(like="Digits/").mean(axis=1)
-    away = published_table("FCCL", "1").set_index("method")["Digits/AVG"]
+    if choose(key, ("inter", "intra"), kind="key", where="beside_rivals") == "inter":
+        side, printed = "others' digits", published_table("FCCL", "1").set_index("method")
+        printed = printed["Digits/AVG"]
+    else:
+        side, printed = "own digits", published_table("FCCL", "2").set_index("method")
+        printed = printed.filter(like="Digits/").mean(axis=1)
     pairs = [("fccl", rival) for rival in RIVALS]
     pairs += [(rival, "solo") for rival in RIVALS if rival != "solo"]
     names = {"fccl": ("FCCL", "FCCL")} | RIVALS
@@ -150,12 +157,9 @@ def beside_rivals(mini: Mapping[str, Sequence], partial: Mapping[str, Sequence])
     for one, other in pairs:
         (name, row), (rival, base) = names[one], names[other]
         cells = found[f"{name} minus {rival}"] = {}
-        for side, key, printed in (
-            ("others' digits", "inter", away), ("own digits", "intra", own)
-        ):  # fmt: skip
-            for where, runs in (("mini", mini), ("partial", partial)):
-                cells[f"{side}, {where}"] = points(gains(runs[one], runs[other], key))
-            cells[f"{side}, paper"] = f"{printed[row] - printed[base]:+.1f}"
+        for where, runs in (("mini", mini), ("partial", partial)):
+            cells[f"{side}, {where}"] = points(gains(runs[one], runs[other], key))
+        cells[f"{side}, paper"] = f"{printed[row] - printed[base]:+.1f}"
     return pd.DataFrame.from_dict(found, orient="index")
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from fedtutor.errors import SettingError
 from fedtutor.notebook import seen
 
 
@@ -103,14 +104,18 @@ def test_fccl_stands_beside_its_rivals_and_the_paper():
     mini["feddf"] = mini["fedmd"]
     partial = mini | {"solo": runs(0.4, 0.7)}
     table = seen.beside_rivals(mini, partial)
-    assert list(table) == ["others' digits, mini", "others' digits, partial",
-                           "others' digits, paper", "own digits, mini",
-                           "own digits, partial", "own digits, paper"]  # fmt: skip
+    places = ("mini", "partial", "paper")
+    assert list(table) == [f"others' digits, {place}" for place in places]
     alone = table.loc["FCCL minus trained alone"]
     assert alone.iloc[0].startswith("+20.0") and alone.iloc[1].startswith("+10.0")
-    assert alone.iloc[3].startswith("-10.0") and alone.iloc[4].startswith("undecided")
     assert table["others' digits, paper"].tolist() == ["+7.8", "+7.1", "+3.1", "+0.7", "+4.8"]
-    assert table["own digits, paper"].tolist() == ["+12.6", "+5.1", "+2.9", "+7.6", "+9.7"]
+    own = seen.beside_rivals(mini, partial, "intra")
+    assert list(own) == [f"own digits, {place}" for place in places]
+    alone = own.loc["FCCL minus trained alone"]
+    assert alone.iloc[0].startswith("-10.0") and alone.iloc[1].startswith("undecided")
+    with pytest.raises(SettingError, match="did you mean 'inter'"):
+        seen.beside_rivals(mini, partial, "int")
+    assert own["own digits, paper"].tolist() == ["+12.6", "+5.1", "+2.9", "+7.6", "+9.7"]
     assert table.loc["FedMD minus trained alone"].iloc[0].startswith("+20.0")
 
 
