@@ -113,7 +113,7 @@ def test_fccl_stands_beside_its_rivals_and_the_paper():
     assert list(own) == [f"own digits, {place}" for place in places]
     alone = own.loc["FCCL minus trained alone"]
     assert alone.iloc[0].startswith("-10.0") and alone.iloc[1].startswith("undecided")
-    with pytest.raises(SettingError, match="did you mean 'inter'"):
+    with pytest.raises(SettingError, match="unknown key 'int'"):
         seen.beside_rivals(mini, partial, "int")
     assert own["own digits, paper"].tolist() == ["+12.6", "+5.1", "+2.9", "+7.6", "+9.7"]
     assert table.loc["FedMD minus trained alone"].iloc[0].startswith("+20.0")
