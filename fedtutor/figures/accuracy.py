@@ -98,6 +98,10 @@ def curves(
         axes.set_ylim(*limits)
     elif min(values.min() for values in data.values()) >= 0:
         axes.set_ylim(bottom=0)
+    low, high = axes.get_ylim()
+    for line in axes.lines:  # a marker on the edge is drawn whole, a curve beyond it is cut
+        y = line.get_ydata()
+        line.set_clip_on(not (low <= min(y) and max(y) <= high))
     note = "Line: mean over {}; band: one standard deviation."
     note = "" if over is None else spread_note(note, [len(v) for v in data.values()], over)
     caption(figure, f"{note} {cut}".strip())

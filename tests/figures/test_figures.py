@@ -193,6 +193,12 @@ def test_curves_have_markers_where_the_caller_wants_them():
         figures.curves(two, title="Two lines", marked=[1, 3])
 
 
+def test_a_curve_is_cut_only_where_it_leaves_the_axes():
+    two = {"solo": [[1.0, 0.9]], "fedavg": [[0.2, 0.7]]}
+    first, second, *_ = figures.curves(two, title="On the edge", limits=(50, 100)).axes[0].lines
+    assert not first.get_clip_on() and second.get_clip_on()
+
+
 def test_matrix_outlines_and_numbers(made):
     cells = {(0.0, 1.0): "21", (1.0, 0.0): "100"}
     figure = figures.accuracy_matrix(

@@ -90,3 +90,16 @@ def test_memory_helps_as_the_text_of_notebook_04_says(run, nothing_trains):
     kept = tables.points(tables.of_paper(run, "fedavg", **tables.SMALL, **tables.OWN))
     anew = tables.of_paper(run, "fedavg", **tables.SMALL, **tables.OWN, keep_optimizer=False)
     assert verdict(list(kept - tables.points(anew)), +1) == "holds"
+
+
+def test_a_cell_that_is_not_recorded_is_open(run, nothing_trains):
+    assert tables._cell([], 82.1) == tables.OPEN
+    assert tables._cell([80.0], 82.1) == "80.0 (one seed)"
+    assert tables._cell([80.0, 80.2, 80.4], 82.1) == "80.2 ± 0.2 †"
+    assert tables._cell([80.0, 82.0, 84.0], 82.1) == "82.0 ± 2.0"
+    rows = {"IL, N = 5": ("IL", "solo", 5, {})}
+    found = tables.both_draws(run, rows, "fashion-mnist")
+    known = tables.printed("Fashion-MNIST", 5)["IL"]
+    assert found["printed"].tolist() == [f"{known:.1f}"]
+    for cell in found.iloc[0, 1:]:
+        assert cell == tables.OPEN or float(cell.split()[0])
