@@ -23,6 +23,7 @@ from .conditions import (
     OWN,
     REAL,
     SCENARIO,
+    YOURS,
     answered,
     gains,
 )
@@ -123,9 +124,9 @@ def first(entries: Mapping[str, arenas.Entry], asked: Mapping[str, str]) -> list
                    "beats more rows." for m in federated(rows)
                    if rows[m][0] <= rows[name][0] and rows[m][1] < rows[name][1]]  # fmt: skip
     every, (sure, count) = federated(entries), fixed(shown)
-    alike = [m for m in every if AS_PAPER[m].startswith("yes")]
-    unlike = [f"{display_name(m)} ({AS_PAPER[m].partition(': ')[2]}; {EXAMINED.get(m, UNEXAMINED)})"
-              for m in sure if m not in alike]  # fmt: skip
+    alike = [m for m in every if AS_PAPER.get(m, YOURS).startswith("yes")]
+    unlike = [f"{display_name(m)} ({AS_PAPER.get(m, YOURS).partition(': ')[2]}; "
+              f"{EXAMINED.get(m, UNEXAMINED)})" for m in sure if m not in alike]  # fmt: skip
     unlike = f"; {' and '.join(unlike)} do{'es' * (len(unlike) == 1)} not" if unlike else ""
     return [
         f"**Who is first?** {rows_shown(shown)} The highest means of the {count} methods: "

@@ -34,11 +34,13 @@ TRIED = {
 }
 CE, WEAK, STRONGER = "labels alone", "FedCSD, μ = 0.001", "FedCSD, μ = 0.1"
 NOTHING = "uniform, μ = 0.1"  # neither soft labels nor mask of a teacher
+KNOWING = "LD, μ = 0.1"  # the global network just received is the teacher, without a mask
 LOCAL = {
     CE: ("fedavg", {}),
     WEAK: ("fedcsd", {"mu": 0.001}),
     STRONGER: ("fedcsd", {"mu": 0.1}),
     NOTHING: ("fedcsd", {"mu": 0.1, "teacher": "uniform", "mask": "none"}),
+    KNOWING: ("logit-distillation", {"mu": 0.1}),
 }
 CARD = re.compile(r'(?=<div class="claim)')
 COLUMNS = ("logits", "features", "logits, relative", "features, relative", "local", "average")
@@ -82,9 +84,9 @@ def teaching(fed) -> dict:
     deviation over the classes of the logits of student, teacher and refined teacher. "cosine":
     between the gradients towards (plain, refined) teacher and towards a uniform one; "share":
     length of the refined teacher's gradient over cross-entropy's (`pulls`). After the last round
-    also "groups" as in `drift`, "logits" of SHOWN images from (plain, refined) teacher, and
-    "further": for each of `LOCAL` (accuracy on classes that a client lacks, silhouette), means
-    over clients.
+    also "groups" as in `drift`, "logits" of SHOWN images from (plain, refined) teacher, "lacking":
+    the global model's accuracy on classes that a client lacks, mean over clients that lack one, and
+    "further": for each of `LOCAL` (the same of the client's own network, silhouette).
     """
     if not fed.round_:
         return {}
@@ -99,7 +101,9 @@ def teaching(fed) -> dict:
     }
     if fed.round_ == fed.settings.rounds:
         _, y = test_images(fed)
-        found["groups"] = silhouette(_answers(fed, fed.server.model.state_dict())[0], y)
+        h, z = _answers(fed, fed.server.model.state_dict())
+        found["groups"] = silhouette(h, y)
+        found["lacking"] = float(np.mean([_lacking(client, z, y) for client in _lackers(fed, y)]))
         shown = torch.stack([(labels == c).nonzero()[0, 0] for c in range(SHOWN)])
         found["logits"] = torch.stack([z_teacher[shown], refined[shown]]).cpu()
         found["further"] = {name: _stay(fed, *how) for name, how in LOCAL.items()}
@@ -200,14 +204,24 @@ def _stay(fed, method: str, options: dict) -> list[float]:
     """After one more normal round: accuracy on classes a client lacks, and silhouette."""
     _, y = test_images(fed)
     kept = _onward(fed, method, options, fed.settings.local_epochs)
-    lacking, groups = [], []
+    lacking, groups, lackers = [], [], _lackers(fed, y)
     for client, copies in zip(fed.clients, kept, strict=True):
         h, z = _answers(fed, copies[-1])
         groups.append(silhouette(h, y))
-        absent = ~torch.isin(y, client.data.y.unique())
-        if absent.any():
-            lacking.append(_right(z[absent], y[absent]))
+        if client in lackers:
+            lacking.append(_lacking(client, z, y))
     return [float(np.mean(lacking)), float(np.mean(groups))]
+
+
+def _lackers(fed, y: Tensor) -> list:
+    """The clients that lack a class of y."""
+    return [c for c in fed.clients if not torch.isin(y, c.data.y.unique()).all()]
+
+
+def _lacking(client, z: Tensor, y: Tensor) -> float:
+    """Accuracy of logits z on the images whose class the client lacks."""
+    absent = ~torch.isin(y, client.data.y.unique())
+    return _right(z[absent], y[absent])
 
 
 @torch.no_grad()

@@ -100,7 +100,12 @@ def overrides(options) -> dict:
             f"--overrides is not JSON ({error})", where="federate",
             do="write for example --overrides '{\"batch_size\": 32}'",
         ) from None  # fmt: skip
-    return {**given, **({"rounds": options.rounds} if options.rounds else {})}
+    if options.rounds is None:
+        return given
+    if "rounds" in given:
+        raise SettingError("rounds are given twice", where="federate",
+                           do="leave out --rounds, or take them out of --overrides")  # fmt: skip
+    return {**given, "rounds": options.rounds}
 
 
 def recipe_of(method: str) -> str:

@@ -23,6 +23,7 @@ from fedtutor.distillation import virtual_images
 from fedtutor.engine.files import ROOT
 from fedtutor.methods import METHODS, make
 from fedtutor.methods.base import HOOKS
+from fedtutor.methods.fedavg import FedAvg
 from fedtutor.rounds import run
 
 FOLDER = ROOT / "fedtutor" / "methods"
@@ -120,6 +121,82 @@ def test_file_and_class_say_what_they_are(name):
     assert cls.__doc__ and not cls.__doc__.startswith(f"{cls.__name__}(")
 
 
+# --- what is silently wrong
+
+
+def uncounted(fed) -> bool:
+    """Plays; whether `fed.ask` brought more to the server than the channel counted on its way."""
+    usual, told = fed.ask, []
+
+    def ask(*asked, **more):
+        answers = usual(*asked, **more)  # those of an upload, too, which go on through the channel
+        told.append(sum(map(bytes_of, answers)))
+        return answers
+
+    fed.ask = ask
+    run(fed)
+    sent = sum(row["bytes"] for row in fed.history["bytes"] if row["direction"] != "down")
+    return sum(told) > 1.1 * sent + 64  # answers that are not sent, such as whether all went well
+
+
+def bytes_of(value) -> int:
+    """Bytes of all tensors of real numbers in it."""
+    if isinstance(value, torch.Tensor):
+        return value.numel() * value.element_size() if value.is_floating_point() else 0
+    parts = value.values() if isinstance(value, dict) else value
+    return sum(map(bytes_of, parts)) if isinstance(value, dict | list | tuple) else 0
+
+
+def living(fed) -> list[str]:
+    """Plays; where a client's state keeps tensors that its networks go on changing."""
+    run(fed)
+    found = []
+    for client in fed.clients:
+        weights = [w for network in client.models.values() for w in network.state_dict().values()]
+        places = {w.untyped_storage().data_ptr() for w in weights}
+        for key, value in client.state.items():
+            if places & {w.untyped_storage().data_ptr() for w in tensors_in(value)}:
+                found.append(f"{client.id}: {key}")
+    return found
+
+
+def tensors_in(value) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value
+    every = parts if isinstance(value, dict | list | tuple) else ()
+    return [tensor for part in every for tensor in tensors_in(part)]
+
+
+@every_method
+def test_what_clients_answer_goes_through_the_channel(name):
+    """Weights that a client tells the server are counted, not handed over beside the channel."""
+    assert not uncounted(ready(name))
+
+
+@every_method
+def test_what_a_client_keeps_does_not_change_with_its_networks(name):
+    """A copy of weights that is none makes a distance to them zero, and nothing else tells."""
+    assert living(ready(name)) == []
+
+
+def test_the_guards_see_what_goes_past_the_channel_and_what_lives():
+    class Past(FedAvg):
+        def aggregate(self, fed, clients):
+            super().aggregate(fed, clients)
+            fed.ask(clients, self.own)
+
+        def own(self, client):
+            return client.model.state_dict()
+
+    class Living(FedAvg):
+        def after_step(self, client):
+            client.state["w"] = {"all": list(client.model.parameters())}
+
+    assert uncounted(ready("fedavg", method=Past())) and not uncounted(ready("fedavg"))
+    assert living(ready("fedavg", method=Living())) == [f"domain{i}: w" for i in range(3)]
+
+
 # --- nothing inside a local epoch waits for a GPU
 
 
@@ -184,7 +261,8 @@ def test_a_method_is_added_by_what_the_page_says(tmp_path):
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
     name = Path(re.search(r"`fedtutor/methods/(\w+\.py)`", page)[1]).stem
     _, file = re.findall(r"```python\n(.*?)```", page, flags=re.S)
-    (command,) = re.findall(r"```sh\n(.*?)\n```", page, flags=re.S)
+    (commands,) = re.findall(r"```sh\n(.*?)\n```", page, flags=re.S)
+    command, apart = commands.splitlines()
     assert name not in METHODS
     skip = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "fedtutor", tmp_path / "fedtutor", ignore=skip)
@@ -192,7 +270,9 @@ def test_a_method_is_added_by_what_the_page_says(tmp_path):
     shutil.copy(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
     for part in ("support", "experiments"):
         shutil.copytree(ROOT / "tests" / part, tmp_path / "tests" / part, ignore=skip)
-    for file_of in ("conftest.py", "methods/test_every_method.py"):
+    for file_of in (
+        "conftest.py", "methods/test_every_method.py", "processes/test_same_bits.py"
+    ):  # fmt: skip
         (tmp_path / "tests" / file_of).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / "tests" / file_of, tmp_path / "tests" / file_of)
     copy = tmp_path / "fedtutor" / "methods"
@@ -205,7 +285,8 @@ def test_a_method_is_added_by_what_the_page_says(tmp_path):
     quiet = ["-p", "no:cacheprovider"]
     environ = {**environment(), "PYTHONPATH": str(tmp_path)}
     for words, said in (
-        ([*command.split(), *quiet], "5 passed"),
+        ([*command.split(), *quiet], "7 passed"),
+        ([*apart.split(), *quiet], "3 passed"),
         (["pytest", "tests/experiments/test_arenas.py", "-k", "arena or enter", *quiet], "passed"),
         (["ruff", "check", "fedtutor", "tests"], "All checks passed"),
         (["ruff", "format", "--check", "fedtutor", "tests"], "already formatted"),

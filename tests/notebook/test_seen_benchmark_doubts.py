@@ -6,6 +6,7 @@ import pytest
 from fedtutor.experiments.recording import SEEDS
 from fedtutor.notebook import seen_benchmark as seen
 from fedtutor.notebook import seen_benchmark_doubts as doubts
+from fedtutor.notebook.rows import told
 from fedtutor.notebook.start import start
 
 pytestmark = pytest.mark.filterwarnings("ignore:recorded by other code")
@@ -30,7 +31,7 @@ def test_a_lead_is_told_on_both_data(nothing_trains):
         (alone, real, "solo", seen.OWN),
     ):  # fmt: skip
         lead = seen.gains(entries, "scaffold", other, column)
-        assert (f"{abs(lead.mean()):.1f} ±" in said) == bool(seen.told(lead))
+        assert (f"{abs(lead.mean()):.1f} ±" in said) == bool(told(lead))
     assert "open" in doubts.told_lead({}, real)[0]
 
 
