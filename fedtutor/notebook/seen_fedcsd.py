@@ -6,7 +6,6 @@ federation of their own that begins at the networks reached.
 """
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -15,12 +14,11 @@ import torch
 from torch import Tensor
 
 from .. import losses, measures, methods, rounds
-from ..errors import choose
 from ..experiments import accuracies
 from ..federation import Federation
 from ..methods.fedavg import average
 from ..methods.shared.public import teacher_logits
-from ..papers import Claims, verdict
+from ..papers import verdict
 
 EPOCHS = (1, 2, 4, 8)  # of the one further round; the paper: 1 to 50
 IMAGES = 500  # test images
@@ -42,7 +40,6 @@ LOCAL = {
     NOTHING: ("fedcsd", {"mu": 0.1, "teacher": "uniform", "mask": "none"}),
     KNOWING: ("logit-distillation", {"mu": 0.1}),
 }
-CARD = re.compile(r'(?=<div class="claim)')
 COLUMNS = ("logits", "features", "logits, relative", "features, relative", "local", "average")
 
 
@@ -285,39 +282,6 @@ def stays(looks: Sequence, name: str, what: int) -> np.ndarray:
     """
     less = last(looks, "further", name, what) - last(looks, "further", CE, what)
     return less if what else 100 * less
-
-
-def cards(claims: Claims, opened: Sequence[str]):
-    """`claims.cards()` with the cards of `opened` in view and the others in a fold.
-
-    The records stay as they are. Raises `SettingError` for an id without a card.
-    """
-    shown = claims.cards()
-    for id in opened:
-        choose(id, [record["id"] for record in shown.records], kind="claim", where="cards, opened")
-    return _Cards(shown, opened)
-
-
-class _Cards:
-    """What `papers.Claims.cards` shows, with a fold."""
-
-    def __init__(self, shown, opened: Sequence[str]):
-        self.shown, self.opened = shown, opened
-
-    def __repr__(self) -> str:
-        return repr(self.shown)
-
-    def _repr_mimebundle_(self, include=None, exclude=None):
-        data, metadata = self.shown._repr_mimebundle_(include, exclude)
-        head, *rest = CARD.split(data["text/html"])
-        found = [card for card in rest if card]
-        ledger = found[-1].partition("</div>")[2]
-        found[-1] = found[-1].removesuffix(ledger)
-        named = {re.search(r"<b>(\S+)</b>", card)[1]: card for card in found}
-        kept = [named.pop(id) for id in list(named) if id in self.opened]
-        fold = (f'<details class="measured"><summary>{len(named)} further cards</summary>\n'
-                f"{''.join(named.values())}\n</details>") if named else ""  # fmt: skip
-        return {**data, "text/html": f"{head}{''.join(kept)}\n{fold}{ledger}"}, metadata
 
 
 def mean_accuracy(results: Sequence, part: slice) -> dict[int, float]:

@@ -5,13 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from bs4 import BeautifulSoup
 
 from fedtutor import Federation, Settings, methods, rounds, scenarios
-from fedtutor.errors import SettingError
 from fedtutor.experiments import looks
 from fedtutor.notebook import seen_fedcsd as seen
-from fedtutor.papers import Claims
 
 
 @pytest.fixture(scope="module")
@@ -96,29 +93,6 @@ def test_what_a_further_round_keeps_is_compared_with_labels_alone():
     run = [{}, {"further": further}]
     assert seen.stays([run, run], seen.NOTHING, 0).tolist() == [25, 25]
     assert seen.stays([run], seen.NOTHING, 1).tolist() == [-0.125]
-
-
-def test_the_cards_that_are_not_named_are_folded():
-    claims = Claims("FedCSD")
-    for id in ("fedcsd-01", "fedcsd-02", "fedcsd-03"):
-        claims.measure(id, [1.0, 1.1], claimed=+1, unit="", setting="s", stand_in=True, says=id)
-    data, metadata = seen.cards(claims, ["fedcsd-02"])._repr_mimebundle_()
-    whole, records = claims.cards()._repr_mimebundle_()
-    page = BeautifulSoup(data["text/html"], "html.parser")
-    cards = {card.b.text: bool(card.find_parent("details")) for card in page.select("div.claim")}
-    assert cards == {"fedcsd-02": False, "fedcsd-01": True, "fedcsd-03": True}
-    assert metadata == records and data["text/plain"] == whole["text/plain"]
-    assert [fold.summary.text.split()[0] for fold in page("details")] == ["2", "The"]
-    assert str(page("details")[1]) in str(BeautifulSoup(whole["text/html"], "html.parser"))
-    with pytest.raises(SettingError, match="fedcsd-33"):
-        seen.cards(claims, ["fedcsd-33"])
-
-
-def test_no_fold_where_all_cards_are_open():
-    claims = Claims("FedCSD")
-    claims.measure("fedcsd-01", [1.0], claimed=+1, unit="", setting="s", stand_in=True)
-    data, _ = seen.cards(claims, ["fedcsd-01"])._repr_mimebundle_()
-    assert data["text/html"].count("<details") == 1
 
 
 def test_gains_pair_the_seeds():
