@@ -5,6 +5,8 @@ from pathlib import Path
 
 from ..engine.files import save_json
 from ..errors import SettingError
+from ..experiments.commands import count
+from ..methods import METHODS
 
 EQUAL = ("accuracy", "loss", "bytes")  # what the clock has no part in
 
@@ -15,7 +17,7 @@ def register(jobs) -> None:
     job.add_argument("method", help="e.g. fccl")
     job.add_argument("--recipe", help="whose settings; default: the method's own, or benchmark")
     job.add_argument("--scenario", default="", help="another one than the recipe's")
-    job.add_argument("--rounds", type=int, help="default: the recipe's")
+    job.add_argument("--rounds", type=count, help="default: the recipe's")
     job.add_argument("--seed", type=int, default=0, help="default 0")
     job.add_argument("--profile", default="quick", help="quick (default) or paper")
     job.add_argument(
@@ -100,6 +102,13 @@ def overrides(options) -> dict:
             f"--overrides is not JSON ({error})", where="federate",
             do="write for example --overrides '{\"batch_size\": 32}'",
         ) from None  # fmt: skip
+    for key in given if isinstance(given, dict) else ():
+        other = str(key).rpartition(".")[0]
+        if other in METHODS and other != options.method:
+            raise SettingError(
+                f"{key} belongs to another method than {options.method}", where="federate",
+                do=f'write "{options.method}.NAME", or leave it out',
+            )  # fmt: skip
     if options.rounds is None:
         return given
     if "rounds" in given:
