@@ -3,8 +3,9 @@
 One rule. From a run's roots (the federation, the round loop, its method, its networks, the builder
 of its scenario) names are followed to the functions, classes and constants of this package that
 they stand for, and from there on. The syntax tree of each counts, wherever it stands, without
-comments, docstrings, type annotations and the words of errors. What a reader wrote, in a cell or in
-a file, is followed in the same way. Whatever is installed beside us is not: a result names its
+comments, docstrings, type annotations and the words of errors, and without what can only refuse: a
+run that comes to its end never did it. What a reader wrote, in a cell or in a file, is followed in
+the same way. Whatever is installed beside us is not: a result names its
 versions.
 """
 
@@ -24,7 +25,10 @@ PACKAGE = __name__.partition(".")[0]
 HOME = Path(__file__).resolve().parents[1]
 ROOTS = (("federation", "Federation"), ("rounds", "run"), ("experiments.results", "accuracies"))
 # These decide no number: words, checks, files, and what a stopped run goes on from with equal bits.
-LEFT_OUT = {"errors", "engine.kinds", "engine.files", "engine.checkpoints", "datasets.cache"}
+LEFT_OUT = {"errors", "engine.kinds", "engine.files", "engine.checkpoints", "datasets.cache",
+            "methods.checks"}  # fmt: skip
+# Errors that end a run: no code catches them and goes on, as it does where a client fails.
+REFUSALS = {"SettingError", "DataError", "ModelError", "StorageError"}
 CATALOG = "datasets.catalog"  # of its table `SETS` those rows count that a run's texts name
 DISTILS = ("distillation", "prepare")  # returns at once where the setting virtual_ipc is 0
 UNTOLD = {"ctx", "kind", "type_comment", "type_params", "annotation", "returns"}
@@ -94,10 +98,14 @@ def changed(before: dict, after: dict) -> list[str]:
     return sorted(name for name in {**one, **other} if one.get(name) != other.get(name))
 
 
-def told(node, mentioned: list) -> str:
-    """What counts of a syntax tree, the same for every Python; `mentioned` grows by its names."""
+def told(node, mentioned: list, checks: Iterable[str] = ()) -> str:
+    """What counts of a syntax tree, the same for every Python; `mentioned` grows by its names.
+
+    `checks`: names of functions that decide no number; a statement that only calls one is left out.
+    """
     if isinstance(node, list):
-        return f"[{','.join(told(part, mentioned) for part in node if not _silent(part))}]"
+        parts = [told(part, mentioned, checks) for part in node if not _silent(part, checks)]
+        return f"[{','.join(parts)}]" if parts else ""
     if isinstance(node, ast.Raise):
         error = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
         return f"raise {told(error, [])}"
@@ -105,14 +113,33 @@ def told(node, mentioned: list) -> str:
         return repr(node)
     if isinstance(node, ast.Name | ast.Attribute | ast.Constant):
         mentioned.append(node)
-    parts = [f"{name}={told(value, mentioned)}" for name, value in ast.iter_fields(node)
-             if name not in UNTOLD and value is not None and value != []]  # fmt: skip
-    return f"{type(node).__name__}({','.join(parts)})"
+    fields = [(name, told(value, mentioned, checks)) for name, value in ast.iter_fields(node)
+              if name not in UNTOLD and value is not None]  # fmt: skip
+    return f"{type(node).__name__}({','.join(f'{n}={words}' for n, words in fields if words)})"
 
 
-def _silent(node) -> bool:
-    text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    return text or isinstance(node, ast.Import | ast.ImportFrom)
+def _silent(node, checks: Iterable[str]) -> bool:
+    """Whether a statement decides no number: a text, an import, a refusal, a call of a check."""
+    if isinstance(node, ast.Expr):
+        called = getattr(getattr(node.value, "func", None), "id", None)
+        return isinstance(node.value, ast.Constant) or called in checks
+    return isinstance(node, ast.Import | ast.ImportFrom) or _refuses(node)
+
+
+def _refuses(node) -> bool:
+    """Whether a statement is an `if`, or a loop over some, with nothing in it but refusals."""
+    if isinstance(node, ast.If):
+        if any(isinstance(part, ast.NamedExpr) for part in ast.walk(node.test)):
+            return False  # it gives a name to a value, which may be used further down
+        return all(_is_refusal(part) or _refuses(part) for part in (*node.body, *node.orelse))
+    loop = isinstance(node, ast.For) and not node.orelse
+    return loop and all(_refuses(part) for part in node.body)
+
+
+def _is_refusal(node) -> bool:
+    """Whether a statement raises one of `REFUSALS`."""
+    error = node.exc if isinstance(node, ast.Raise) else None
+    return getattr(getattr(error, "func", error), "id", None) in REFUSALS
 
 
 def _hex(text: str, digits: int = 12) -> str:
@@ -183,8 +210,9 @@ def meant(code: Code, module: str, node: ast.AST):
 @cache
 def definition(code: Code, module: str, name: str) -> tuple[str, set]:
     """(hash, which (module, name) it uses) of a function, class or constant."""
-    mentioned = []
-    words = told(top_level(code, module)[0][name], mentioned)
+    statements, imports = top_level(code, module)
+    mentioned, checks = [], {own for own, origin in imports.items() if origin[0] in LEFT_OUT}
+    words = told(statements[name], mentioned, checks)
     found = {meant(code, module, node) for node in mentioned}
     return _hex(words), {f for f in found if isinstance(f, tuple) and f[0] not in LEFT_OUT}
 

@@ -172,6 +172,50 @@ def test_comments_formatting_docstrings_annotations_and_words_of_errors_do_not_c
             assert of(scenario=name, code=other) == of(scenario=name)
 
 
+@pytest.mark.parametrize("statement", [
+    'if not w:\n        raise SettingError("none", where="w", do="give some")',
+    'if not w:\n        raise ModelError',
+    'if w is None:\n        raise DataError("no")\n    elif not w:\n        raise StorageError',
+    'for one in w:\n        if not one:\n            raise SettingError("none")',
+    'for one in w:\n        for two in one:\n            if two:\n                raise DataError',
+])  # fmt: skip
+def test_what_can_only_refuse_does_not_count(statement):
+    assert stale_methods(stated(statement)) == set()
+
+
+@pytest.mark.parametrize("statement", [
+    'if not w:\n        raise TrainingError("none")',  # a run may go on without this client
+    'if not w:\n        raise RuntimeError("none")',
+    'if not w:\n        w = 1\n        raise SettingError("none")',
+    'if not w:\n        raise SettingError("none")\n    else:\n        w = 1',
+    'if not (w := w + 1):\n        raise SettingError("none")',
+    'for one in w:\n        w = one',
+    'for one in w:\n        if not one:\n            raise SettingError\n    else:\n        w = 1',
+    'raise SettingError("none")',
+    'while not w:\n        raise SettingError("none")',
+])  # fmt: skip
+def test_what_does_more_than_refuse_counts(statement):
+    assert "fedcsd" in stale_methods(stated(statement))
+
+
+def stated(statement: str) -> Code:
+    """The package with one more statement in a loss of FedCSD."""
+    before = "    return cross_entropy(z, y) + mu * class_similarity"
+    return edited(("losses.fedcsd", before, f"    {statement}\n{before}"))
+
+
+def test_a_statement_that_only_calls_a_check_does_not_count():
+    """A check is a function of a module that decides no number, such as the errors."""
+    call = "require_limits(self)"
+    assert stale_methods(edited(("methods.base", f"        {call}\n", "        pass\n"))) != set()
+    other = edited(("methods.base", f"        {call}\n", f"        {call}\n        {call}\n"))
+    assert stale_methods(other) == set()
+    used = edited(("methods.base", f"        {call}\n", f"        self.limits = {call}\n"))
+    assert stale_methods(used) == set(METHODS)
+    other = edited(("methods.checks", "def require_limits(", "def require_limits(_more, "))
+    assert stale_methods(other) == set()
+
+
 def test_what_is_new_in_a_file_does_not_count():
     """A method, a loss, a network, a drawing, beside those that a run uses."""
     sources = dict(OURS.sources)
