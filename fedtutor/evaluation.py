@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from .clients import Client
-from .engine.checks import evaluated
+from .engine.checks import evaluated, has_numbers
 from .engine.counting import uncounted
+from .errors import ModelError
 from .measures import accuracy
 from .settings import LAST
 
@@ -21,10 +22,21 @@ def observe(fed, moment: str, clients: Sequence[Client]) -> None:
 
 
 def evaluate(fed, moment: str, clients: Sequence[Client] | None = None) -> None:
-    """Add an accuracy matrix to the history; a network that clients share is run once."""
+    """Add an accuracy matrix to the history; a network that clients share is run once.
+
+    Raises `ModelError` for a network that holds nan or infinity: its answers look like a class.
+    Where `on_client_error` is "leave_out" it goes on: whoever broke sits out from the next round.
+    """
     clients = clients or fed.clients
     network = {c.id: evaluated(fed, c) for c in clients}
     first = {id(network[c.id]): c for c in reversed(clients)}
+    for c in first.values():
+        if fed.settings.on_client_error == "stop" and not has_numbers(network[c.id]):
+            raise ModelError(
+                f"the network of client {c.id} holds nan or infinity",
+                where=f"{fed.method.name}, round {fed.round_}, evaluation at {moment!r}",
+                do="lower the learning rate, or the weight of the method's own loss term",
+            )
     for c in first.values():
         c.train(False)
         network[c.id].eval()

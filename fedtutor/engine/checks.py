@@ -1,5 +1,6 @@
 """What a user's part of a run can get wrong: one clear error each, before or where it happens."""
 
+import torch
 from torch import Tensor, nn
 
 from ..errors import DataError, ModelError, SettingError, TrainingError
@@ -70,6 +71,12 @@ def evaluated(fed, client) -> nn.Module:
             do="return the network that stands for this client, such as client.model",
         )
     return network
+
+
+def has_numbers(network: nn.Module) -> bool:
+    """Whether all weights and running statistics are finite."""
+    found = [v.isfinite().all() for v in network.state_dict().values() if v.is_floating_point()]
+    return not found or bool(torch.stack(found).all())
 
 
 def selected(fed) -> list:

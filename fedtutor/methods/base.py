@@ -9,12 +9,11 @@ is available wherever methods are named.
 import math
 import re
 from dataclasses import MISSING, fields
-from inspect import isroutine
 
 from ..engine.kinds import is_finite, warn_if_replaced
 from ..errors import SettingError, choose
 from ..losses import cross_entropy
-from .checks import _check_hooks, _check_parameters, require_limits
+from .checks import hooks_of, require_contract, require_limits
 
 METHODS: dict[str, type] = {}
 
@@ -32,7 +31,7 @@ class Method:
     networks to `client.models` and `fed.server.models`: all of it is in every checkpoint, except
     the networks that `remade` names.
 
-    A class names the limits of its parameters (see `LIMITS`) and the words that one can be
+    A class names the limits of its parameters (see `checks.LIMITS`) and the words that one can be
     (`choices`); those of the class that it extends hold, too. Any other value is a `SettingError`.
     """
 
@@ -88,15 +87,7 @@ class Method:
         return self.evaluated(fed, client)(x)
 
 
-LIMITS = {
-    "at_least_0": (lambda value: value >= 0, "0 or a number above it"),
-    "at_least_1": (lambda value: value >= 1, "a number of at least 1"),
-    "above_0": (lambda value: value > 0, "a number above 0"),
-    "below_1": (lambda value: value < 1, "a number below 1"),
-    "from_0_to_1": (lambda value: 0 <= value <= 1, "a number from 0 to 1"),
-}
-HOOKS = tuple(n for n, value in vars(Method).items() if isroutine(value) and n[0] != "_")
-SET_BY_CLASS = ("name", "remade", "choices", *LIMITS)  # what a class says that is no parameter
+HOOKS = hooks_of(Method)
 
 
 def register(name: str):
@@ -132,8 +123,7 @@ def register(name: str):
                 where="register",
                 do=f"extend it: class Mine({cls.__name__})",
             )
-        _check_parameters(cls, name)
-        _check_hooks(cls, name)
+        require_contract(cls, name, Method)
         warn_if_replaced("method", name, METHODS.get(name), cls)
         cls.name = name
         METHODS[name] = cls

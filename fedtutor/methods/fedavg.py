@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..engine.checks import one_of_a_kind
-from ..errors import ModelError
+from ..errors import ModelError, SettingError
 from .base import Method, register
 
 WEIGHTING = ("samples", "uniform")
@@ -91,9 +91,16 @@ def average(states: Sequence[dict[str, Tensor]], shares: Sequence[float]) -> dic
     """sum_k (share_k / sum of shares) state_k, added up in the order given.
 
     Running statistics of batch norm are averaged like weights; integer counters are taken from
-    the first state.
+    the first state. Raises `ModelError` for states of other names or shapes, and `SettingError` for
+    shares whose sum is not above 0.
     """
     total = sum(shares)
+    if not total > 0:
+        raise SettingError(f"shares that add up to {total}", where="average",
+                           do="give each state a share, such as its number of images")  # fmt: skip
+    if any(_shapes(state) != _shapes(states[0]) for state in states):  # torch would stretch one
+        raise ModelError("states of different names or shapes cannot be averaged", where="average",
+                         do="give the state_dict() of equal networks")  # fmt: skip
     names = [name for name, value in states[0].items() if value.is_floating_point()]
     mean = {name: value.clone() for name, value in states[0].items()}
     own = [mean[name] for name in names]
@@ -122,3 +129,7 @@ def shapes_of(client) -> dict:
     """The shape of everything that `weights` sends, and how many weights are trained."""
     shapes = {name: list(value.shape) for name, value in client.model.state_dict().items()}
     return {"shapes": shapes, "weights": sum(p.numel() for p in client.model.parameters())}
+
+
+def _shapes(state: dict[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: value.shape for name, value in state.items()}

@@ -24,7 +24,7 @@ from fedtutor.errors import FedtutorError
 from fedtutor.federation import Federation
 from fedtutor.images import Images
 from fedtutor.methods import Method, make
-from fedtutor.methods.fedavg import FedAvg
+from fedtutor.methods.fedavg import FedAvg, average
 from fedtutor.methods.fedprox import FedProx
 from fedtutor.models import Architecture, networks
 from fedtutor.models.layers import DropConnect, Dropout
@@ -65,6 +65,11 @@ def played(parent=FedAvg, **members):
     """Play a round of a method whose class body holds `members`."""
     cls = hooked(parent, **members)
     return rounds.run(fed(method=cls(), given=settings(rounds=1)))
+
+
+def spoil(client):
+    with torch.no_grad():
+        next(client.model.parameters())[0] = NAN
 
 
 def loss(compute):
@@ -325,6 +330,25 @@ MISTAKES = [
      lambda: methods.register("mine")(Undecorated), "no @dataclass of its own"),
     ("a class under two names", lambda: methods.register("mine")(FedAvg), "'fedavg' already"),
     ("a parameter without a default", lambda: methods.register("mine")(NeedsOne), "no default"),
+    ("a whole number as a default",
+     lambda: hooked(__annotations__={"mu": float}, mu=1), "write mu: float = 1.0"),
+    ("a text as the default of a number",
+     lambda: hooked(__annotations__={"mu": float}, mu="1"), "mu = '1' is no float"),
+    ("a float as the default of a count",
+     lambda: hooked(__annotations__={"steps": int}, steps=0.5), "write steps: float = 0.5"),
+    ("a function in the place of a parameter",
+     lambda: hooked(evaluate=lambda s, fed, client: None), "nobody can call it"),
+    ("a limit for no parameter",
+     lambda: hooked(at_least_0=("weightin",)), "did you mean 'weighting'"),
+    ("a limit without its comma", lambda: hooked(at_least_0="weighting"), "('weighting',)"),
+    ("words for no parameter", lambda: hooked(choices={"weighing": ("a",)}), "did you mean"),
+    ("states of two shapes to average",
+     lambda: average([{"w": torch.ones(3, 2)}, {"w": torch.ones(2)}], [1, 1]), "equal networks"),
+    ("states of other names to average",
+     lambda: average([{"w": torch.ones(2)}, {"v": torch.ones(2)}], [1, 1]), "equal networks"),
+    ("shares of nothing", lambda: average([{"w": torch.ones(2)}] * 2, [0, 0]), "add up to 0"),
+    ("weights that are nan after the last round",
+     lambda: played(after_local=lambda s, client: spoil(client)), "holds nan or infinity"),
     ("agregate", lambda: hooked(agregate=lambda s, fed, clients: None), "did you mean 'aggregate'"),
     ("local_los", lambda: hooked(local_los=lambda s, c, x, y: 0), "did you mean 'local_loss'"),
     ("localLoss", lambda: hooked(localLoss=lambda s, c, x, y: 0), "did you mean 'local_loss'"),
