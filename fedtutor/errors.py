@@ -49,6 +49,9 @@ class StorageError(FedtutorError):
 FAILURES = (TrainingError, RuntimeError, MemoryError, OSError)  # of a client, not of the code
 
 
+MANY = 50  # from so many choices on, only what is near is named
+
+
 def choose(name: str, choices, *, kind: str, where: str, error=SettingError) -> str:
     """Return `name` if it is one of `choices`, else raise `error` with the nearest one."""
     choices = sorted(choices)
@@ -57,9 +60,9 @@ def choose(name: str, choices, *, kind: str, where: str, error=SettingError) -> 
     near = _parts_of(str(name), choices) or get_close_matches(str(name), choices, n=1)
     near = near or [choice for choice in choices if choice.lower() == str(name).lower()]
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-    raise error(
-        f"unknown {kind} {name!r}", where=where, do=f"{hint}choose one of: {', '.join(choices)}"
-    )
+    few = not near or len(choices) <= MANY
+    do = f"choose one of: {', '.join(choices)}" if few else f"It is one of {len(choices)}"
+    raise error(f"unknown {kind} {name!r}", where=where, do=hint + do)
 
 
 def whole(name: str, value, minimum: int, where: str, error=SettingError) -> None:

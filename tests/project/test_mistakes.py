@@ -20,7 +20,7 @@ from fedtutor.distillation import VirtualImages
 from fedtutor.engine.checkpoints import Checkpoints
 from fedtutor.engine.files import ROOT
 from fedtutor.engine.workers import device_of
-from fedtutor.errors import FedtutorError
+from fedtutor.errors import FedtutorError, choose
 from fedtutor.federation import Federation
 from fedtutor.images import Images
 from fedtutor.methods import Method, make
@@ -54,6 +54,10 @@ def scenario(**changes) -> Scenario:
 
 def client(**changes) -> ClientData:
     return ClientData(**{"id": "a", "domain": "domain0", "private": images(6, seed=0), **changes})
+
+
+def pick(name, count):
+    choose(name, [f"part{k}" for k in range(count)], kind="part", where="here")
 
 
 def hooked(parent=FedAvg, name="mine", **members):
@@ -349,6 +353,9 @@ MISTAKES = [
     ("shares of nothing", lambda: average([{"w": torch.ones(2)}] * 2, [0, 0]), "add up to 0"),
     ("weights that are nan after the last round",
      lambda: played(after_local=lambda s, client: spoil(client)), "holds nan or infinity"),
+    ("one of few", lambda: pick("part_7", 50), "? choose one of: part0, part1, part10, part11,"),
+    ("one of many", lambda: pick("part_7", 51), "did you mean 'part7'? It is one of 51"),
+    ("like none of many", lambda: pick("x", 51), "choose one of: part0, part1, part10, part11,"),
     ("agregate", lambda: hooked(agregate=lambda s, fed, clients: None), "did you mean 'aggregate'"),
     ("local_los", lambda: hooked(local_los=lambda s, c, x, y: 0), "did you mean 'local_loss'"),
     ("localLoss", lambda: hooked(localLoss=lambda s, c, x, y: 0), "did you mean 'local_loss'"),
