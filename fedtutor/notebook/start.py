@@ -224,6 +224,11 @@ class Run:
         figures.show(figure, description, footer=footer, table=table, recorded=bool(recorded))
 
     @property
+    def few_seeds(self) -> list[int]:
+        """The notebook's seeds for long runs: without 3 and 4, if others are among them."""
+        return [seed for seed in self.seeds if seed not in SHORT_RUNS] or self.seeds
+
+    @property
     def footer(self) -> str:
         """Data, profile and seeds: the small line under every figure."""
         return _footer([self.scenario.name], self.recipe.profile, self.seeds)
