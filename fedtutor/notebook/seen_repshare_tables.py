@@ -33,6 +33,15 @@ COLUMN = {  # label -> row of Table 1, method, clients, changes
     "FD, weight 0.1": ("FD", "fd", 10, {"fd.lambda_": 0.1}),
     "RepShare": ("RepShare", "repshare", 10, CODE),
 }
+FASHION = {  # the same of Fashion-MNIST, as it fills
+    "CL": COLUMN["CL"],
+    "FL, own starts": COLUMN["FL, own starts"],
+    "FL, common start": COLUMN["FL, common start"],
+    "IL": COLUMN["IL"],
+    "FD": COLUMN["FD, weight 10"],
+    "RepShare, averaged losses": COLUMN["RepShare"],
+    "RepShare, summed losses": ("RepShare", "repshare", 10, {}),
+}
 SMALL = {"eval_every": 100, "scenario.test_size": 2000}
 AUTHORS = {  # the first 1,200 images of the file, dealt evenly, as in the author's code
     "scenario.draw": "first",
@@ -120,6 +129,17 @@ def both_draws(run, rows: Mapping[str, tuple] = COLUMN, data: str = "mnist") -> 
                  for images in ({}, authors)]  # fmt: skip
         table[label] = [f"{known:.1f}", *(_cell(values, known) for values in sides)]
     return pd.DataFrame(table, index=["printed", "our draw", "the author's images"]).T
+
+
+def off_print(run, rows: Mapping[str, tuple], data: str) -> dict[str, float]:
+    """Row -> points by which the mean on our draw is off the print, of those that were run."""
+    found = {}
+    for label, (row, method, clients, changes) in rows.items():
+        values = points(of_paper(run, method, clients, data, **changes))
+        if len(values):
+            known = printed({"mnist": "MNIST", **SETS}[data], clients)[row]
+            found[label] = float(np.mean(values)) - known
+    return found
 
 
 def _cell(values: Sequence[float], known: float) -> str:
