@@ -30,7 +30,7 @@ def evaluate(fed, moment: str, clients: Sequence[Client] | None = None) -> None:
     clients = clients or fed.clients
     network = {c.id: evaluated(fed, c) for c in clients}
     first = {id(network[c.id]): c for c in reversed(clients)}
-    for c in first.values():
+    for c in reversed(first.values()):
         if fed.settings.on_client_error == "stop" and not has_numbers(network[c.id]):
             raise ModelError(
                 f"the network of client {c.id} holds nan or infinity",

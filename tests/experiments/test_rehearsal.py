@@ -10,7 +10,7 @@ from support.federations import InThisProcess, assert_same_bits, tiny_scenario, 
 
 from fedtutor import methods, rounds, scenarios
 from fedtutor.__main__ import main
-from fedtutor.errors import SettingError, StorageError, TrainingError
+from fedtutor.errors import FedtutorError, SettingError, StorageError, TrainingError
 from fedtutor.experiments import jobs, recipes, rehearsal
 from fedtutor.experiments.rehearsal import play, reduced, rehearse, table
 from fedtutor.federation import Federation
@@ -115,9 +115,11 @@ def test_a_weight_that_is_not_finite_is_noticed(number, recipe, careless, tmp_pa
             client.model.classifier.bias[0] = math.inf
 
     name = careless(after_local=after_local)
-    with pytest.raises(TrainingError, match="a weight of client domain0 is not finite") as caught:
+    first = "a weight of client domain0 is not finite"  # before the last round nobody is tested
+    last = "the network of client domain0 holds nan or infinity"
+    with pytest.raises(FedtutorError, match=first if number == 1 else last) as caught:
         both(recipe, name, tmp_path)
-    assert caught.value.where == f"careless, round {number}"
+    assert caught.value.where.startswith(f"careless, round {number}")
 
 
 @pytest.mark.parametrize("number", [1, 2])

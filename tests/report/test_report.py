@@ -59,7 +59,9 @@ def test_all_41_tables_are_counted(made, book):
 def test_the_mnist_column_of_repshare_is_there_at_the_papers_settings(made):
     cells = made.best[(made.best["paper"] == "RepShare") & (made.best["setting"] == PAPER)]
     assert len(cells[cells["column"].str.startswith("MNIST")]) == 15
-    assert cells["machine"].str.contains(r"torch 2\.").all() and (cells["seeds"] == "0, 1, 2").all()
+    assert cells["machine"].str.contains(r"torch 2\.").all()
+    whole = cells["column"].str.startswith("MNIST")  # Fashion-MNIST's fills cell by cell
+    assert (cells[whole]["seeds"] == "0, 1, 2").all() and (cells[~whole]["seeds"] == "0").any()
 
 
 def test_pages_have_the_numbers_of_today(made, book):
