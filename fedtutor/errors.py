@@ -47,9 +47,7 @@ class StorageError(FedtutorError):
 
 
 FAILURES = (TrainingError, RuntimeError, MemoryError, OSError)  # of a client, not of the code
-
-
-MANY = 50  # from so many choices on, only what is near is named
+MANY = 50  # of more choices than these, only what is near is named
 
 
 def choose(name: str, choices, *, kind: str, where: str, error=SettingError) -> str:

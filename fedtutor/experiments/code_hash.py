@@ -5,8 +5,7 @@ of its scenario) names are followed to the functions, classes and constants of t
 they stand for, and from there on. The syntax tree of each counts, wherever it stands, without
 comments, docstrings, type annotations and the words of errors, and without what can only refuse: a
 run that comes to its end never did it. What a reader wrote, in a cell or in a file, is followed in
-the same way. Whatever is installed beside us is not: a result names its
-versions.
+the same way. Whatever is installed beside us is not: a result names its versions.
 """
 
 import ast
@@ -127,13 +126,17 @@ def _silent(node, checks: Iterable[str]) -> bool:
 
 
 def _refuses(node) -> bool:
-    """Whether a statement is an `if`, or a loop over some, with nothing in it but refusals."""
+    """Whether a statement is an `if`, or a loop over some, with nothing in it but refusals.
+
+    Its condition is taken to change nothing. One that gives a name to a value counts.
+    """
+    if not isinstance(node, ast.If | ast.For):
+        return False
+    if any(isinstance(part, ast.NamedExpr) for part in ast.walk(node)):
+        return False
     if isinstance(node, ast.If):
-        if any(isinstance(part, ast.NamedExpr) for part in ast.walk(node.test)):
-            return False  # it gives a name to a value, which may be used further down
         return all(_is_refusal(part) or _refuses(part) for part in (*node.body, *node.orelse))
-    loop = isinstance(node, ast.For) and not node.orelse
-    return loop and all(_refuses(part) for part in node.body)
+    return not node.orelse and all(_refuses(part) for part in node.body)
 
 
 def _is_refusal(node) -> bool:

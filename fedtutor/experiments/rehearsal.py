@@ -20,6 +20,7 @@ import pandas as pd
 import torch
 
 from .. import methods, rounds, scenarios
+from ..engine.checks import has_numbers
 from ..engine.files import ROOT, damaged, load_json, save_json, shown
 from ..errors import StorageError, TrainingError, choose
 from ..federation import Federation
@@ -94,7 +95,8 @@ def play(recipe: Recipe, method: str, number: int, *, checkpoint, device: str = 
     Returns which data were used, and for the round: seconds (preparation holds loading, pretraining
     and the evaluation before round 1; the last round holds the evaluation after it), CPU seconds
     (which other work on the machine does not lengthen as much), peak memory in bytes, losses.
-    Raises `TrainingError` where another round was played, and for a weight that is not finite.
+    Raises `TrainingError` where another round was played, and for a weight that is not finite; in
+    the last round, which is tested, that is the evaluation's `ModelError`.
     """
     began, seen = time.perf_counter(), {}
     if torch.device(device).type == "cuda":
@@ -114,8 +116,7 @@ def play(recipe: Recipe, method: str, number: int, *, checkpoint, device: str = 
 
     history = rounds.run(fed, checkpoint=checkpoint, every=0, progress=one_round)
     wrong = [f"a weight of client {c.id} is not finite" for c in fed.clients
-             for m in c.models.values() for w in m.state_dict().values()
-             if not torch.isfinite(w).all()]  # fmt: skip
+             for m in c.models.values() if not has_numbers(m)]  # fmt: skip
     if not seen.get("number") == number == len(history["loss"]):
         wrong = [f"round {seen.get('number')} was played instead"]
     if wrong:

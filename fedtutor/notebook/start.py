@@ -136,7 +136,7 @@ class Run:
         """One result per seed from `data/results/`, in the recipe's quick setting with `changes`.
 
         `recipe`: another one than the notebook's; `profile`: "paper" for the paper's setting;
-        `seeds`: others than the notebook's. Long runs are recorded with the seeds 0, 1 and 2 alone:
+        `seeds`: others than the notebook's. Some long runs are recorded with seeds 0, 1, 2 alone:
         of the notebook's seeds, 3 and 4 are left out where they are missing and others are there. A
         reader's own `overrides` do not touch it, save "recompute". What else is missing, or of
         other settings, is computed now, or left out with `compute=False`. It is kept where the

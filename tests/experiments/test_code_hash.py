@@ -190,6 +190,7 @@ def test_what_can_only_refuse_does_not_count(statement):
     'if not w:\n        raise SettingError("none")\n    else:\n        w = 1',
     'if not (w := w + 1):\n        raise SettingError("none")',
     'for one in w:\n        w = one',
+    'for one in (w := w + [1]):\n        if not one:\n            raise SettingError("none")',
     'for one in w:\n        if not one:\n            raise SettingError\n    else:\n        w = 1',
     'raise SettingError("none")',
     'while not w:\n        raise SettingError("none")',

@@ -61,7 +61,8 @@ def test_the_mnist_column_of_repshare_is_there_at_the_papers_settings(made):
     assert len(cells[cells["column"].str.startswith("MNIST")]) == 15
     assert cells["machine"].str.contains(r"torch 2\.").all()
     whole = cells["column"].str.startswith("MNIST")  # Fashion-MNIST's fills cell by cell
-    assert (cells[whole]["seeds"] == "0, 1, 2").all() and (cells[~whole]["seeds"] == "0").any()
+    assert (cells[whole]["seeds"] == "0, 1, 2").all() and whole.sum() < len(whole)
+    assert set(cells[~whole]["seeds"]) <= {"0", "0, 1", "0, 1, 2"}
 
 
 def test_pages_have_the_numbers_of_today(made, book):
