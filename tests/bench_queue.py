@@ -9,6 +9,10 @@ each part is multiplied by what was left out: a local update by the client's ima
 evaluation by the test images, a collaboration by the images that pass through networks in it.
 What comes before round 1 is measured with few epochs and steps, and multiplied by them. The second
 round counts, and the first where the second has no such part.
+
+Where images are distilled, a client keeps all private images, because a step takes many of them
+and training takes the virtual ones. What FedLGD does in its selected rounds, of which round 1 is
+one, is measured with few steps, and multiplied by them and by the number of these rounds.
 """
 
 import argparse
@@ -23,26 +27,33 @@ import torch
 from fedtutor import Federation, rounds, run
 from fedtutor.engine.files import save_json
 from fedtutor.experiments import environment, manifest
+from fedtutor.methods import fedlgd
 from fedtutor.models.base import watchers
 
 AT_MOST = 128  # images of a client, of the public images; an eighth of it of a test set
-STEPS = 2  # of distribution matching
+STEPS = 2  # of distribution matching, and of gradient matching
+IN_SELECTED = {"fedlgd.local_steps": "match_distributions",
+               "fedlgd.global_steps": "match_gradients"}  # fmt: skip
 
 
 def some(images, count: int):
     return images[: min(len(images), count)] if images is not None else None
 
 
-def small(scenario):
-    """The scenario with `AT_MOST` images of each owner."""
-    clients = tuple(replace(c, private=some(c.private, AT_MOST)) for c in scenario.clients)
+def small(scenario, *, whole: bool):
+    """The scenario with `AT_MOST` images of each owner; `whole`: clients keep theirs."""
+    clients = scenario.clients
+    if not whole:
+        clients = tuple(replace(c, private=some(c.private, AT_MOST)) for c in clients)
     tests = {name: some(test, AT_MOST // 8) for name, test in scenario.tests.items()}
     return replace(scenario, clients=clients, tests=tests, public=some(scenario.public, AT_MOST))
 
 
 def cheaper(recipe) -> tuple:
-    """(the recipe with one epoch everywhere, by what the start became shorter)."""
+    """(the recipe with one epoch everywhere, by what its start and its matching became shorter)."""
     was, changes, start = recipe.values(), {"rounds": 2, "eval_every": 2, "local_epochs": 1}, {}
+    matching = {key: was[key] / STEPS for key in IN_SELECTED if was.get(key, 0) > STEPS}
+    changes |= dict.fromkeys(matching, STEPS)
     if was.get("client_epochs"):
         changes["client_epochs"] = [1] * len(was["client_epochs"])
     if was["public_epochs"] > 1:
@@ -53,20 +64,25 @@ def cheaper(recipe) -> tuple:
             changes[key] = 1
     if was["virtual_ipc"] and was["virtual_steps"] > STEPS:
         start["virtual_steps"], changes["virtual_steps"] = was["virtual_steps"] / STEPS, STEPS
-    return recipe.change(changes), start
+    return recipe.change(changes), start, matching
 
 
 class Clock:
-    """Processor seconds of each part of a round, as it would be with all images."""
+    """Processor seconds of each part of a round, as it would be with all images.
+
+    The time of a part inside another counts once, as the inner one.
+    """
 
     def __init__(self):
         self.rounds: list[dict] = [{}]
+        self.inside = 0.0
 
     def over(self, part: str, function, factor):
         """The function, timed; its time counts `factor(arguments, images passed)` times."""
 
         def timed(*args, **kwargs):
-            passed, began = [0], time.process_time()
+            passed, began, outside = [0], time.process_time(), self.inside
+            self.inside = 0.0
 
             def watch(_, x):
                 passed[0] += len(x)
@@ -76,7 +92,9 @@ class Clock:
                 return function(*args, **kwargs)
             finally:
                 watchers.remove(watch)
-                spent = (time.process_time() - began) * factor(args, passed[0])
+                whole = time.process_time() - began
+                spent = (whole - self.inside) * factor(args, passed[0])
+                self.inside = outside + whole
                 self.rounds[-1][part] = self.rounds[-1].get(part, 0) + spent
 
         return timed
@@ -84,9 +102,9 @@ class Clock:
 
 def measure(one: manifest.Run) -> dict:
     """Minutes of a core for `one`, and of which parts."""
-    recipe, start = cheaper(one.recipe)
-    full = one.recipe.build()
-    scenario, settings, clock = small(full), recipe.settings, Clock()
+    recipe, start, matching = cheaper(one.recipe)
+    full, settings, clock = one.recipe.build(), recipe.settings, Clock()
+    scenario = small(full, whole=bool(settings.virtual_ipc))
     fed = Federation(scenario, recipe.make(one.method), settings, seed=one.seed)
     images = {c.id: len(c.private) for c in full.clients}
     held = {c.id: len(c.private) for c in scenario.clients}
@@ -115,6 +133,10 @@ def measure(one: manifest.Run) -> dict:
     times = max(start.values(), default=1)
     images_too = private if any(key.endswith("pretrain_epochs") for key in start) else 1
     fed.begin = clock.over("begin", fed.begin, lambda *_: times * images_too)
+    kept = {name: getattr(fedlgd, name) for name in IN_SELECTED.values()}
+    for key, name in IN_SELECTED.items():
+        steps = matching.get(key, 1)
+        setattr(fedlgd, name, clock.over(name, kept[name], lambda *_, steps=steps: steps))
 
     def numbers(all_rounds):
         for number in all_rounds:
@@ -125,10 +147,14 @@ def measure(one: manifest.Run) -> dict:
         run(fed, progress=numbers)
     finally:
         rounds.local_update = plain
+        for name, function in kept.items():
+            setattr(fedlgd, name, function)
     before, first, last = clock.rounds
     full_rounds = one.recipe.settings.rounds
     evaluations = math.ceil(full_rounds / one.recipe.settings.eval_every)
     parts = {key: last.get(key, first.get(key, 0)) * full_rounds for key in {*first, *last}}
+    for name in {*IN_SELECTED.values()} & {*parts}:
+        parts[name] = first[name] * one.recipe.values()["fedlgd.selected"]
     parts["evaluate"] = last.get("evaluate", 0) * evaluations
     parts["begin"] = before.get("begin", 0)
     return {"minutes": round(sum(parts.values()) / 60, 2),
@@ -144,7 +170,7 @@ def main() -> int:
     options = parser.parse_args()
     torch.set_num_threads(1)
     end = time.monotonic() + 60 * options.minutes
-    found = {"processor": environment.processor(), "runs": {}}
+    found = {"runs": {}}
     if options.json and options.json.exists():
         found = json.loads(options.json.read_text(encoding="utf-8"))
     for one in manifest.load():
@@ -152,7 +178,7 @@ def main() -> int:
         known = name in found["runs"] or one.seed or options.only not in one.name
         if known or manifest.absent(one) or time.monotonic() > end:
             continue
-        found["runs"][name] = measure(one)
+        found["runs"][name] = {"processor": environment.processor(), **measure(one)}
         print(f"{one.name}: {found['runs'][name]}", flush=True)
         if options.json:
             save_json(options.json, found)

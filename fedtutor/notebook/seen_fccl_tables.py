@@ -31,7 +31,7 @@ CLIENTS = {"MNIST": "M", "USPS": "U", "SVHN": "SV", "rendered (paper: SYN)": "SY
 ONE = {"models": ["small_cnn"]}  # the network of all clients in Table 3
 AWAY, HOME = "others' digits", "own digits"
 START = "networks before round 1"
-TAUGHT = [AWAY, f"{AWAY}, minus none", HOME, f"{HOME}, minus none",
+TAUGHT = [AWAY, f"{AWAY}, minus no teacher", HOME, f"{HOME}, minus no teacher",
           f"{AWAY}, change in the last training at home"]  # fmt: skip
 
 
@@ -104,7 +104,8 @@ def taught(run) -> pd.DataFrame:
             values = accuracy(results, key)
             less = values - accuracy(found["none"], key)
             row += [spread(values, 1), "" if name == "none" else points(less)]
-        rows[name] = [*row, points(accuracy(results, "inter") - before_local(results))]
+        label = "no teacher" if name == "none" else name
+        rows[label] = [*row, points(accuracy(results, "inter") - before_local(results))]
     gains = published_table("FCCL", "text").set_index("method")["value"]
     rows["both, printed"] = ["", f"{gains.iloc[0]:+.1f}", "", f"{gains.iloc[1]:+.1f}", ""]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=TAUGHT)

@@ -74,9 +74,9 @@ def test_teachers_are_compared_with_none(run, nothing_trains):
     found = tables.taught(run)
     assert list(found.columns) == tables.TAUGHT and found.shape == (5, 5)
     assert "digits-partial" in found.columns.name
-    assert found.loc["none", "own digits, minus none"] == ""
+    assert found.loc["no teacher", "own digits, minus no teacher"] == ""
     both = tables.compared(run, "teachers").gains("both", home=True)
-    assert found.loc["both", "own digits, minus none"] == tables.points(both)
+    assert found.loc["both", "own digits, minus no teacher"] == tables.points(both)
     assert list(found.loc["both, printed"]) == ["", "+6.4", "", "+3.9", ""]
 
 
