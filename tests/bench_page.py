@@ -5,7 +5,7 @@ python tests/bench_page.py    # data/speed/README.md, its picture, a line of not
 
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bench_clients import EACH
@@ -192,27 +192,39 @@ def notebooks_part(found: dict) -> str:
     return "\n".join([*lines, "", words])
 
 
+def shared(runs: Iterable[tuple[float, float, str]]) -> float:
+    """Hours of (minutes, those before round 1, column): the latter once per column; two digits."""
+    total, before = 0.0, {}
+    for minutes, first, column in runs:
+        total += minutes - first
+        before[column] = max(first, before.get(column, 0.0))
+    return float(f"{(total + sum(before.values())) / 60:.2g}")
+
+
 def queue_part() -> str:
     """A line per table of the queue that was timed: what one seed of it takes a core, and a GPU."""
-    tables = {}
+    tables, timed = {}, load_json(manifest.TIMED)["runs"]
     for run in manifest.load():
         if not run.seed:
             tables.setdefault(run.table, {})[run.cell] = run  # what two columns share, once
     lines = ["| table, data | timed runs of a seed | hours of a core | hours of a GPU |",
              "| --- " * 4 + "|"]  # fmt: skip
     for name, runs in tables.items():
-        told = [run for run in runs.values() if run.core is not None]
+        told = [run for run in runs.values() if run.cell.as_posix() in timed]
         if not told:
             continue
-        core, gpu = (f"{float(f'{sum(minutes) / 60:.2g}'):g}" for minutes in zip(
-            *((run.core, run.minutes) for run in told), strict=True))  # fmt: skip
-        lines.append(f"| {name} | {len(told)} of {len(runs)} | {core} | {gpu} |")
-    chip = load_json(manifest.TIMED)["processor"]
+        found = [(run, timed[run.cell.as_posix()]) for run in told]
+        core = shared((row["minutes"], row["parts"]["begin"], run.column) for run, row in found)
+        gpu = shared((run.minutes, run.first * (row["parts"]["begin"] > 0.01), run.column)
+                     for run, row in found)  # fmt: skip
+        lines.append(f"| {name} | {len(told)} of {len(runs)} | {core:g} | {gpu:g} |")
+    chips = " or ".join(sorted({row["processor"] for row in timed.values()}))
     return "\n".join([
         *lines, "", "Runs at the papers' own settings, as far as they were timed: two rounds made "
-        f"small, each part multiplied by what was left out ({chip}). A laptop with four cores "
-        "buys 32 hours of a core in a night. Hours of a GPU are estimates from counted "
-        "operations; none was measured.",
+        f"small, each part multiplied by what was left out ({chips}). What comes before round 1 is "
+        "counted once per column, because its methods share it: pretrained networks, distilled "
+        "images. A laptop with four cores buys 32 hours of a core in a night. Hours of a GPU are "
+        "estimates from counted operations; none was measured.",
     ])  # fmt: skip
 
 
