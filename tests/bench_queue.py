@@ -155,7 +155,7 @@ def measure(one: manifest.Run) -> dict:
     parts = {key: last.get(key, first.get(key, 0)) * full_rounds for key in {*first, *last}}
     for name in {*IN_SELECTED.values()} & {*parts}:
         parts[name] = first[name] * one.recipe.values()["fedlgd.selected"]
-    parts["evaluate"] = last.get("evaluate", 0) * evaluations
+    parts["evaluate"] = last.get("evaluate", 0) * evaluations + before.get("evaluate", 0)
     parts["begin"] = before.get("begin", 0)
     return {"minutes": round(sum(parts.values()) / 60, 2),
             "parts": {key: round(value / 60, 3) for key, value in sorted(parts.items())},
