@@ -35,6 +35,7 @@ from .recipes import Recipe
 
 MANIFEST = ROOT / "data" / "queue.toml"
 TIMED = ROOT / "data" / "speed" / "queue.json"  # cell -> minutes of a CPU core
+FILE = {"seeds": list[int], "table": list[dict]}  # seeds: of each table that names none
 TABLE = {"name": str, "paper": str, "recipe": str, "rows": list[dict], "value": float,
          "tables": list[str], "claims": list[str], "profile": str, "scenario": str,
          "instead_of": str, "seeds": list[int], "columns": list[dict], "overrides": dict,
@@ -129,10 +130,12 @@ def load(path: Path = MANIFEST, *, paper: str = "", published: str = "") -> list
     if not path.exists():
         raise SettingError(f"there is no manifest {path.name}", where=where,
                            do=f"check the path; the queue's own is {shown(MANIFEST)}")  # fmt: skip
-    content = recipes.checked(recipes.read_toml(path), {"table": list[dict]}, (), where)
+    content = recipes.checked(recipes.read_toml(path), FILE, (), where)
+    seeds = content.get("seeds", [0, 1, 2])
     for number, table in enumerate(content.get("table", []), start=1):
         where = f"{shown(path)}, table {table.get('name', number)!r}"
         table = recipes.checked(table, TABLE, ("name", "paper", "recipe", "rows", "value"), where)
+        table = {"seeds": seeds, **table}
         if table["paper"] != (paper or table["paper"]):
             continue
         if published and published not in table.get("tables", ()):
@@ -160,7 +163,7 @@ def _runs(path: Path, table: dict, row: dict, column: dict, where: str) -> list[
     except SettingError as error:
         raise SettingError(error.what, where=f"{where}; {error.where}", do=error.do) from None
     _require_published(table, row["row"], column.get("column", ""), where)
-    seeds, last, parts = table.get("seeds", [0, 1, 2]), table.get("last", 1), row.get("parts", 1)
+    seeds, last, parts = table["seeds"], table.get("last", 1), row.get("parts", 1)
     minutes, first = row["minutes"] * column.get("times", 1.0), row.get("first", 0.0)
     for what, right, do in (
         (f"seeds = {seeds!r}", seeds and min(seeds) >= 0 and len(set(seeds)) == len(seeds),
