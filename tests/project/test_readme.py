@@ -85,6 +85,13 @@ def test_what_measures_time_is_played_alone_whatever_is_asked(called):
     assert re.findall(r"-n (\d)", alone)[-1] == "0" and "-m serial" in alone
 
 
+def test_notebook_09_is_left_out_only_where_its_extra_is_missing(called, tmp_path):
+    left_out = "--ignore=notebooks/09_real_federation.ipynb"
+    assert left_out in called((0, 0, 0))[1][-1].split()
+    (tmp_path / ".venv/lib/python3.11/site-packages/nvflare").mkdir(parents=True)
+    assert "09" not in called((0, 0, 0))[1][-1]
+
+
 def test_every_link_leads_somewhere():
     folders = ("fedtutor", "data", "notebooks", "tests", "workflow")
     pages = [*ROOT.glob("*.md"), *(p for name in folders for p in (ROOT / name).rglob("*.md"))]
