@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 
 from ..experiments import ranks
 from ..figures import display_name
@@ -14,6 +15,7 @@ from .seen_benchmark import (
     at_the_end,
     better,
     fixed,
+    in_ranks,
     intervals,
     leader,
     points,
@@ -28,18 +30,29 @@ def first_screen(mini: Mapping, real: Mapping, four: Mapping, four_real: Mapping
     above, own, (sure, count) = better(mini, OTHERS), better(real, OWN), fixed(shown)
     alike = not told(gains(mini, "scaffold", "fedavg", OTHERS)) and (
         "cannot be told apart" in told_weightings(weightings())[1])  # fmt: skip
-    again = f"none beats {_named(both)}, here or on real digits." if both else (
+    gloss = " (it corrects local steps)" if both == ["scaffold"] else ""
+    again = f"none beats {_named(both)}, here or on real digits{gloss}." if both else (
         "here or on real digits each is beaten by another.")  # fmt: skip
     return [
         f"*One network, others' digits:* {len(above)} of {count} methods beat training alone;",
         again,
-        "FedAvg that counts clients alike sends fewer bytes; the seeds cannot tell the two apart."
+        "FedAvg that counts clients alike sends fewer bytes; the seeds cannot tell them apart."
         if both == ["scaffold"] and alike else "",
         f"*Own digits:* {_beaten_by(better(mini, OWN), 'training alone')};",
         f"on real digits {_named(own) if own else 'none'} do{'es' * (len(own) < 2)}.",
         f"*Four networks, others' digits:* {_in_both_data(four, four_real)}.",
         f"*Ranks:* the seeds fix {len(sure)} of {count}{at_the_end(shown)}.",
     ]  # fmt: skip
+
+
+def every_rank(shown: Mapping[str, Mapping]) -> pd.DataFrame:
+    """Method | its interval of ranks per question, such as "2 to 11"; from `intervals`."""
+    names = dict.fromkeys(m for rows in shown.values() for m in rows)
+    return pd.DataFrame([
+        {"method": display_name(m)} | {
+            question: in_ranks({question: rows}, m).partition(" of ")[0]
+            for question, rows in shown.items()}
+        for m in names])  # fmt: skip
 
 
 def in_both(mini: Mapping, real: Mapping, column: str) -> list[str]:

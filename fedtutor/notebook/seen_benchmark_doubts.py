@@ -64,6 +64,7 @@ def told_lead(mini: Mapping[str, arenas.Entry], real: Mapping[str, arenas.Entry]
     if not all(map(len, pairs)):
         return ["Some rows are open: `python -m fedtutor benchmark` records them."]
     here, there, alone = pairs
+    nova = gains(real, "fednova", "fedavg", OTHERS)
     return [
         sentence(here, digits=1,
                  above="In section 5, on other domains, SCAFFOLD leads FedAvg by {value} points.",
@@ -78,6 +79,12 @@ def told_lead(mini: Mapping[str, arenas.Entry], real: Mapping[str, arenas.Entry]
                  above="On the own real digits SCAFFOLD is {value} points above training alone.",
                  below="On the own real digits SCAFFOLD is {value} points below training alone.",
                  unclear="On the own real digits SCAFFOLD cannot be told from training alone."),
+        sentence(nova, digits=0,
+                 above="FedNova is no longer FedAvg, because steps differ between clients: it is "
+                 "{value} points ahead of it on other domains.",
+                 below="FedNova is no longer FedAvg, because steps differ between clients: it is "
+                 "{value} points behind it on other domains.",
+                 unclear="FedNova cannot be told from FedAvg here.") if len(nova) else "",
     ]  # fmt: skip
 
 

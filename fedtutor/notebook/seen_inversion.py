@@ -190,12 +190,15 @@ def knowledge() -> dict[str, float]:
     def cost(network, sent):
         return abs(float(attacks.cosine_cost(slope(network), sent)))
 
-    walked = [t.detach() for t in attacks.local_steps(plain, x[:8], y[:8], lr=0.5, batch_size=2)]
+    def walked(lr):
+        return [t.detach() for t in attacks.local_steps(plain, x[:8], y[:8], lr=lr, batch_size=2)]
+
     return {
         "nothing": cost(plain, slope(plain)),
         "the weights of the round": cost(other, slope(plain)),
         "the loss (smoothed labels)": cost(learned, slope(learned, loss=smooth)),
-        "the number of steps (four)": cost(plain, walked),
+        "that there are four steps, of rate 0.1": cost(plain, walked(0.1)),
+        "that there are four steps, of rate 0.5": cost(plain, walked(0.5)),
     }
 
 

@@ -79,6 +79,8 @@ def test_the_true_images_cost_nothing_only_with_all_knowledge():
     cost = seen.knowledge()
     assert cost.pop("nothing") < 1e-5
     assert min(cost.values()) > 1e-3
+    small, large = (cost[f"that there are four steps, of rate {lr}"] for lr in (0.1, 0.5))
+    assert small < 0.1 and large > 0.9  # small steps add up to one; large ones do not
 
 
 def test_a_virtual_image_is_found_and_is_no_private_one():

@@ -114,8 +114,17 @@ def test_a_number_agrees_in_one_line_or_in_all():
     other = place | {"column": "y"}
     lines = [place | {"verdict": tables.EQUAL}, place | {"verdict": tables.ABOVE},
              other | {"verdict": tables.EQUAL}]  # fmt: skip
-    assert overview.agreed(pd.DataFrame(lines)) == (2, 1)
-    assert overview.agreed(pd.DataFrame(lines[1:])) == (1, 1)
+    assert overview.agreed(pd.DataFrame(lines)) == (2, 1, 0)
+    assert overview.agreed(pd.DataFrame(lines[1:])) == (1, 1, 0)
+
+
+def test_a_number_whose_lines_all_have_one_seed_is_not_judged():
+    place = dict(zip(tables.PLACE, ("A", "1", "a", "x"), strict=True))
+    other = place | {"column": "y"}
+    lines = [place | {"verdict": tables.ONE}, place | {"verdict": tables.ABOVE},
+             other | {"verdict": tables.ONE}]  # fmt: skip
+    assert overview.agreed(pd.DataFrame(lines)) == (0, 0, 1)
+    assert overview.agreed(pd.DataFrame(lines[:1] + lines[2:])) == (0, 0, 2)
 
 
 def test_a_lead_is_one_difference_per_seed(made):
