@@ -118,7 +118,7 @@ def what_hides(cases: Mapping[str, Sequence[Attacked]], guess: Sequence[float]) 
             "dB).",
             change=spread(convnet - guess, 0, signed=True),
         ),
-        "But look at the last row of the figure: most digits can be read! PSNR counts grain as "
+        "But look at the last row of the figure: some digits can be read! PSNR counts grain as "
         "much as a wrong shape. So a low number is not a proof of safety.",
     ]  # fmt: skip
 
