@@ -103,3 +103,10 @@ def test_a_cell_that_is_not_recorded_is_open(run, nothing_trains):
     assert found["printed"].tolist() == [f"{known:.1f}"]
     for cell in found.iloc[0, 1:]:
         assert cell == tables.OPEN or float(cell.split()[0])
+
+
+def test_central_training_is_one_for_all_numbers_of_clients(run, nothing_trains):
+    rows = {f"CL, N = {n}": ("CL", "central", n, {}) for n in (2, 5, 10)}
+    assert tables.both_draws(run, rows, "fashion-mnist")["our draw"].nunique() == 1
+    (value,) = {tuple(tables.points(tables.of_paper(run, "central", n))) for n in (2, 10)}
+    assert len(value) == 3
