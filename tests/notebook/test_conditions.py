@@ -57,11 +57,13 @@ def test_repshare_step_by_step(nothing_trains):
     assert table.iloc[0]["RepShare, own digits (%)"].startswith("10.0")
     assert len(conditions.suspects(SEEDS)) == 9
     said = conditions.told_steps(SEEDS)
-    assert len(said) == 9 and "it was the sums" in said[0]
+    assert len(said) == 10 and "it was the sums" in said[0]
     level = float(table.iloc[6]["difference (points)"].split()[0])
     assert ("ahead" in said[2]) == (level > 0)
     printed, pulled = (float(cell.split()[0]) for cell in table.iloc[[0, 3], 2])
-    assert "as printed, no pull" in table.iloc[3, 0] and f"{pulled - printed:.0f} points" in said[7]
+    assert "as printed, no pull" in table.iloc[3, 0] and f"{pulled - printed:.0f} points" in said[8]
+    unbound = float(table.iloc[7]["RepShare, own digits (%)"].split()[0])
+    assert ("does not guess" in said[5]) == (unbound > 20)
 
 
 def test_open_rows_are_said():

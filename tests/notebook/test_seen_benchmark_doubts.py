@@ -25,7 +25,10 @@ def test_a_lead_is_asked_for_the_weighting(nothing_trains):
 
 def test_a_lead_is_told_on_both_data(nothing_trains):
     known, real = seen.recorded(), seen.recorded(scenario=seen.REAL)
-    here, there, alone = doubts.told_lead(known, real)
+    here, there, alone, nova = doubts.told_lead(known, real)
+    apart = seen.gains(real, "fednova", "fedavg", seen.OTHERS)
+    assert ("cannot be told" in nova) != bool(told(apart))
+    assert not told(apart) or f"{abs(apart.mean()):.0f} ±" in nova
     for said, entries, other, column in (
         (here, known, "fedavg", seen.OTHERS), (there, real, "fedavg", seen.OTHERS),
         (alone, real, "solo", seen.OWN),
