@@ -7,15 +7,15 @@ import pandas as pd
 
 from ..experiments import ranks
 from ..figures import display_name
-from .conditions import OTHERS, OWN, gains
+from .conditions import OPEN, OTHERS, OWN, gains
 from .rows import told
 from .seen_benchmark import (
     COLUMNS,
     _named,
+    _place,
     at_the_end,
     better,
     fixed,
-    in_ranks,
     intervals,
     leader,
     points,
@@ -49,9 +49,8 @@ def every_rank(shown: Mapping[str, Mapping]) -> pd.DataFrame:
     """Method | its interval of ranks per question, such as "2 to 11"; from `intervals`."""
     names = dict.fromkeys(m for rows in shown.values() for m in rows)
     return pd.DataFrame([
-        {"method": display_name(m)} | {
-            question: in_ranks({question: rows}, m).partition(" of ")[0]
-            for question, rows in shown.items()}
+        {"method": display_name(m)}
+        | {question: _place(rows[m]) if m in rows else OPEN for question, rows in shown.items()}
         for m in names])  # fmt: skip
 
 

@@ -197,8 +197,7 @@ def knowledge() -> dict[str, float]:
         "nothing": cost(plain, slope(plain)),
         "the weights of the round": cost(other, slope(plain)),
         "the loss (smoothed labels)": cost(learned, slope(learned, loss=smooth)),
-        "that there are four steps, of rate 0.1": cost(plain, walked(0.1)),
-        "that there are four steps, of rate 0.5": cost(plain, walked(0.5)),
+        **{f"that there are four steps, of rate {lr}": cost(plain, walked(lr)) for lr in (LR, 0.5)},
     }
 
 

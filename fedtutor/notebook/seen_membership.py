@@ -30,8 +30,7 @@ DEFENSES = {
 NOISE = {"noise 0.3": (0.3, 32), "noise 1": (1.0, 32), "noise 3": (3.0, 32),
          "noise 1, batches of 128": (1.0, 128)}  # how much, and the batch  # fmt: skip
 EPOCHS, IMAGES, DELTA = 12, 500, 1e-3
-ATTACKS = ("lira", "offline", "threshold")
-NAMES = {"lira": "ratio"}  # in words, where they differ
+ATTACKS = {"lira": "ratio", "offline": "offline", "threshold": "threshold"}  # key -> in words
 
 
 class Street:
@@ -125,7 +124,7 @@ class Defended:
                 "accuracy (%)": spread(100 * self.of(name, "accuracy"), 0),
                 "found at 1 % (%)": spread(100 * self.of(name, "tpr"), 0),
                 "AUC (%)": spread(100 * self.of(name, "auc"), 0),
-                "best attack, by AUC": NAMES.get(kind := self.best(name, "auc"), kind),
+                "best attack, by AUC": ATTACKS[self.best(name, "auc")],
                 "epsilon": f"{epsilon(*NOISE[name]):.1f}" if name in NOISE else "no promise",
             }
             for name in self.studies

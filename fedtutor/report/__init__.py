@@ -1,7 +1,7 @@
 """What was printed and what was measured, side by side."""
 
 from .beside import beside, sides
-from .tables import COLUMNS, EQUAL, NO_RUN, PAPER, REDUCED, build, compared
+from .tables import COLUMNS, EQUAL, NO_RUN, ONE, PAPER, REDUCED, build, compared
 
-__all__ = ["COLUMNS", "EQUAL", "NO_RUN", "PAPER", "REDUCED", "beside", "build",
+__all__ = ["COLUMNS", "EQUAL", "NO_RUN", "ONE", "PAPER", "REDUCED", "beside", "build",
            "compared", "sides"]  # fmt: skip

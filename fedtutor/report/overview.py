@@ -23,7 +23,6 @@ from ..papers.verdicts import (
     kind,
     records_in,
 )
-from . import tables as reported
 from .tables import COLUMNS, EQUAL, NO_RUN, OPEN, PAPER, PLACE, REDUCED, STAND_IN, Block, Report
 
 ABSENT, WAITING = "data absent", "not yet measured"
@@ -199,14 +198,10 @@ def met(made: Report) -> pd.DataFrame:
     return made.cells.loc[made.cells["setting"] == PAPER, columns].reset_index(drop=True)
 
 
-def agreed(lines: pd.DataFrame) -> tuple[int, int, int]:
-    """How many printed numbers of `met` are "not told apart" in a line of theirs, and in all;
-
-    and how many nobody can judge, because all their lines have one seed.
-    """
-    places = [lines[name] for name in PLACE]
-    same, one = ((lines["verdict"] == said).groupby(places) for said in (EQUAL, reported.ONE))
-    return int(same.any().sum()), int(same.all().sum()), int(one.all().sum())
+def agreed(lines: pd.DataFrame, said: str = EQUAL) -> tuple[int, int]:
+    """How many printed numbers of `met` have a verdict in a line of theirs, and in all."""
+    same = (lines["verdict"] == said).groupby([lines[name] for name in PLACE])
+    return int(same.any().sum()), int(same.all().sum())
 
 
 def lead(made: Report, run: str, column: str, own: str, rival: str) -> list[float]:

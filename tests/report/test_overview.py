@@ -109,22 +109,15 @@ def test_the_table_with_most_open_runs_is_a_grid_of_runs(made):
         assert most["runs"] <= most["rows"] * most["settings"] * most["seeds"]
 
 
-def test_a_number_agrees_in_one_line_or_in_all():
+@pytest.mark.parametrize("said", [tables.EQUAL, tables.ONE])
+def test_a_verdict_is_counted_in_one_line_or_in_all(said):
     place = dict(zip(tables.PLACE, ("A", "1", "a", "x"), strict=True))
     other = place | {"column": "y"}
-    lines = [place | {"verdict": tables.EQUAL}, place | {"verdict": tables.ABOVE},
-             other | {"verdict": tables.EQUAL}]  # fmt: skip
-    assert overview.agreed(pd.DataFrame(lines)) == (2, 1, 0)
-    assert overview.agreed(pd.DataFrame(lines[1:])) == (1, 1, 0)
-
-
-def test_a_number_whose_lines_all_have_one_seed_is_not_judged():
-    place = dict(zip(tables.PLACE, ("A", "1", "a", "x"), strict=True))
-    other = place | {"column": "y"}
-    lines = [place | {"verdict": tables.ONE}, place | {"verdict": tables.ABOVE},
-             other | {"verdict": tables.ONE}]  # fmt: skip
-    assert overview.agreed(pd.DataFrame(lines)) == (0, 0, 1)
-    assert overview.agreed(pd.DataFrame(lines[:1] + lines[2:])) == (0, 0, 2)
+    lines = [place | {"verdict": said}, place | {"verdict": tables.ABOVE},
+             other | {"verdict": said}]  # fmt: skip
+    asked = () if said == tables.EQUAL else (said,)
+    assert overview.agreed(pd.DataFrame(lines), *asked) == (2, 1)
+    assert overview.agreed(pd.DataFrame(lines[1:]), *asked) == (1, 1)
 
 
 def test_a_lead_is_one_difference_per_seed(made):
