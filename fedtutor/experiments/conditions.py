@@ -30,7 +30,10 @@ SUSPECTS = {  # of RepShare in the arena "one network", as printed but for this
     "means in place of sums": {"repshare.reading": "code"},
     "no targets in round 1": {"repshare.first": "nothing"},
     "a hundredth of the pull": {"repshare.lambda_kd": 0.1},
-    "both of the last two": {"repshare.first": "nothing", "repshare.lambda_kd": 0.1},
+    "a hundredth of the pull, no targets in round 1": {
+        "repshare.first": "nothing",
+        "repshare.lambda_kd": 0.1,
+    },
     "no pull": {"repshare.lambda_kd": 0.0},
     PLAIN: CODE,
 }

@@ -70,7 +70,7 @@ def against_accuracy(
     panels: what is on the vertical axis -> defense -> (accuracies [networks], that [networks]),
     shares from 0 to 1; the same defenses in all panels, one above the other. `chance`: what
     guessing reaches, one per panel. `joined`: each a defense in several strengths, on one line
-    and of one color.
+    and of one color; the others have hollow markers.
     """
     where = "against_accuracy"
     panels = {words: mapping(values, where=f"{where}, {words}")
@@ -95,8 +95,8 @@ def against_accuracy(
             axes.plot(accuracy, found, ls="", marker="o", ms=2.6, color=color, alpha=0.5)
             axes.errorbar(*means[name], xerr=float(sample_sd(accuracy)),
                           yerr=float(sample_sd(found)), color=color, lw=1)  # fmt: skip
-            axes.plot(*means[name], ls="", marker=look.marker, ms=8, color=color,
-                      label=name, zorder=3)  # fmt: skip
+            axes.plot(*means[name], ls="", marker=look.marker, ms=8, color=color, mew=1.6,
+                      mfc=color if name in family else "none", label=name, zorder=3)  # fmt: skip
         for line in joined:
             axes.plot(*zip(*(means[name] for name in line), strict=True),
                       color=colors[line[0]].color, lw=1, ls=(0, (1, 1)))  # fmt: skip

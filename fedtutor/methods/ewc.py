@@ -1,4 +1,4 @@
-"""EWC: hold on to the weights that mattered.
+"""EWC: FCCL+'s exchange; at home, hold on to the weights that mattered.
 
 Kirkpatrick et al., "Overcoming catastrophic forgetting in neural networks", PNAS 2017, Eq. 3. Local
 objective: L_CE + (lambda/2) sum_j F_j (theta_j - theta^{e-1}_j)^2, with theta^{e-1} the client's

@@ -1,4 +1,4 @@
-"""SCAFFOLD: correct every local step by how this client's gradients differ from all others'.
+"""SCAFFOLD: correct every local step by how the clients' mean gradient differs from this client's.
 
 Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning", ICML 2020,
 Algorithm 1 with option II. A client steps with its gradient - c_k + c; c_k estimates its own mean

@@ -206,12 +206,12 @@ def told_steps(seeds: Sequence[int]) -> list[str]:
     return [
         sentence(
             points(means["repshare"], sums["repshare"]),
-            above="**What you see.** *In its own conditions* it was the sums: means gain {mean} "
-            "points (row 6).",
-            below="**What you see.** *In its own conditions* it was not the sums: means lose "
-            "{mean} points (row 6).",
-            unclear="**What you see.** *In its own conditions* it was not the sums: means change "
-            "nothing that the seeds tell (row 6).",
+            above="**What you see.** *In its own conditions* the sums made RepShare guess: means "
+            "gain {mean} points (row 6).",
+            below="**What you see.** *In its own conditions* the sums did not make RepShare guess: "
+            "means lose {mean} points (row 6).",
+            unclear="**What you see.** *In its own conditions* the sums did not make RepShare "
+            "guess: means change nothing that the seeds tell (row 6).",
             digits=0,
         ),
         sentence(
@@ -238,16 +238,16 @@ def told_steps(seeds: Sequence[int]) -> list[str]:
         ),
         sentence(
             points(free["repshare"], free["solo"]),
-            above="and RepShare is {value} points ahead of it.",
-            below="and RepShare is {value} points behind it.",
-            unclear="and RepShare cannot be told from it.",
+            above="and RepShare is {value} points ahead of training alone.",
+            below="and RepShare is {value} points behind training alone.",
+            unclear="and RepShare cannot be told from training alone.",
             digits=1,
         ),
         sentence(
             points(free["repshare"], 0.2),
-            above="It has no bound, and RepShare does not guess: so the missing bound alone does "
-            "not make it.",
-            below="It has no bound, and RepShare guesses.",
+            above="Our network has no bound, and yet RepShare does not guess there: a missing "
+            "bound alone is not the reason.",
+            below="Our network has no bound, and RepShare guesses.",
         ),
         sentence(
             points(here[MEANS], here["repshare"]),

@@ -127,13 +127,13 @@ def first(entries: Mapping[str, arenas.Entry], asked: Mapping[str, str]) -> list
     alike = [m for m in every if AS_PAPER.get(m, YOURS).startswith("yes")]
     unlike = [f"{display_name(m)} ({AS_PAPER.get(m, YOURS).partition(': ')[2]}; "
               f"{EXAMINED.get(m, UNEXAMINED)})" for m in sure if m not in alike]  # fmt: skip
-    unlike = f"; {' and '.join(unlike)} do{'es' * (len(unlike) == 1)} not" if unlike else ""
+    unlike = f" With a fixed rank, but not as in the paper: {' and '.join(unlike)}." * bool(unlike)
     return [
         f"**Who is first?** {rows_shown(shown)} The highest means of the {count} methods: "
         f"{', '.join(said) or 'nobody'}.",
         *closer,
-        f"{len(alike)} of {len(every)} methods **run as in their papers** (folded table of "
-        f"accuracies){unlike}.",
+        f"{len(alike)} of {len(every)} methods **run as in their papers**, apart from data, "
+        f"networks and rounds (folded table of accuracies).{unlike}",
     ]
 
 
@@ -182,7 +182,8 @@ def who(entries: Mapping[str, arenas.Entry]) -> pd.DataFrame:
     for name, entry in entries.items():
         sent = [row["name"] for r in entry.results[:1] for row in r.history["bytes"]]
         rows.append({"method": display_name(name), "what it does": _first_line(METHODS[name]),
-                     "what crosses": ", ".join(dict.fromkeys(sent)) or "nothing"})  # fmt: skip
+                     "what crosses": ", ".join(dict.fromkeys(sent)) or (
+                         "nothing" if entry.results else "-")})  # fmt: skip
     return pd.DataFrame(rows or NOBODY)
 
 

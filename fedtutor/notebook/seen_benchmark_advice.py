@@ -36,7 +36,7 @@ def first_screen(mini: Mapping, real: Mapping, four: Mapping, four_real: Mapping
     return [
         f"*One network, others' digits:* {len(above)} of {count} methods beat training alone;",
         again,
-        "FedAvg that counts clients alike sends fewer bytes; the seeds cannot tell them apart."
+        "There FedAvg that counts clients alike cannot be told from it, and sends less."
         if both == ["scaffold"] and alike else "",
         f"*Own digits:* {_beaten_by(better(mini, OWN), 'training alone')};",
         f"on real digits {_named(own) if own else 'none'} do{'es' * (len(own) < 2)}.",

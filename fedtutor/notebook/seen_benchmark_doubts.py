@@ -83,7 +83,7 @@ def told_lead(mini: Mapping[str, arenas.Entry], real: Mapping[str, arenas.Entry]
                  above="FedNova is no longer FedAvg, because steps differ between clients: it is "
                  "{value} points ahead of it on other domains.",
                  below="FedNova is no longer FedAvg, because steps differ between clients: it is "
-                 "{value} points behind it on other domains.",
+                 "{value} points behind it on other domains. Why so much, we did not test.",
                  unclear="FedNova cannot be told from FedAvg here.") if len(nova) else "",
     ]  # fmt: skip
 

@@ -43,8 +43,10 @@ class Marked(Rows):
         self.misprinted = set(misprinted)
 
     def line(self, label: str) -> list[str]:
-        printed, *others = super().line(label)
-        return [printed + MISPRINT if label in self.misprinted else printed, *others]
+        printed, measured, ahead, *others = super().line(label)
+        if label in self.misprinted:
+            printed, ahead = printed + MISPRINT, ahead + MISPRINT * bool(ahead)
+        return [printed, measured, ahead, *others]
 
 
 def curves(results: Sequence) -> np.ndarray:

@@ -109,17 +109,16 @@ def what_hides(cases: Mapping[str, Sequence[Attacked]], guess: Sequence[float]) 
         ),
         sentence(
             guess - convnet,
-            above="**FedLGD's ConvNet** pools and normalizes. What is found has {value} dB *less* "
-            "than the guess.",
-            below="**FedLGD's ConvNet** pools and normalizes. What is found has {value} dB more "
-            "than the guess.",
-            unclear="**FedLGD's ConvNet** pools and normalizes. Whether what is found is nearer "
-            "than the guess is undecided (PSNR of the attack minus that of the guess: {change} "
-            "dB).",
+            above="**FedLGD's ConvNet**: what is found has {value} dB *less* than the guess.",
+            below="**FedLGD's ConvNet**: what is found has {value} dB more than the guess.",
+            unclear="**FedLGD's ConvNet**: whether what is found is nearer than the guess is "
+            "undecided (PSNR of the attack minus that of the guess: {change} dB).",
             change=spread(convnet - guess, 0, signed=True),
         ),
         "But look at the last row of the figure: some digits can be read! PSNR counts grain as "
-        "much as a wrong shape. So a low number is not a proof of safety.",
+        "much as a wrong shape. So a low number is not a proof of safety. This network differs "
+        "from the other one in pooling, normalization and width. Which of these spoils the search "
+        "we did not separate.",
     ]  # fmt: skip
 
 

@@ -20,7 +20,8 @@ def cards_page(records: Sequence[dict], ledger: pd.DataFrame) -> str:
         return "<p>No claim has been measured yet.</p>"
     kind = "measured" if any(record["live"] for record in records) else "recorded"
     claims = f"{len(records)} claim{'s' * (len(records) > 1)}"
-    fold = (f'<details class="{kind}"><summary>The ledger: all that was measured for {claims}'
+    fold = (f'<details class="{kind}"><summary>The ledger: what was judged for {claims}; '
+            "where a card names an allowance, it is subtracted"
             f"</summary>\n{scoped_table(ledger)}\n</details>")  # fmt: skip
     return "\n".join([*map(_card, records), fold])
 

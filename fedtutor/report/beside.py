@@ -251,9 +251,9 @@ def _html(frame: pd.DataFrame, marks: set = frozenset(), caption: str = "") -> s
 
 
 def _open(reason: str, measured: bool) -> str:
-    """Why the paper's own setting is open; beside a number, where that number comes from."""
+    """Why the paper's own setting is open; beside a number, what that number is."""
     return (
-        f"the paper's setting: {reason}; this number was recorded elsewhere"
+        f"the paper's setting was not run ({reason}); measured is a recording of this row's setting"
         if (measured and reason != NO_RUN)
         else reason
     )

@@ -74,7 +74,7 @@ def test_words_for_messages_that_do_not_cross_in_every_round():
     assert when["fd", "down", "means"] == "from round 2 on"
     assert when["rhfl", "up", "loss"] == "from round 3 on"
     assert when["rhfl", "up", "logits"] == ""
-    assert when["fedlgd", "down", "virtual images"].startswith("only in round 2 of")
+    assert when["fedlgd", "down", "virtual images"].startswith("only in round 2; ")
 
 
 def test_a_message_per_public_batch_is_one_row():

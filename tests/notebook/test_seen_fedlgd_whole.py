@@ -204,5 +204,5 @@ def test_three_readings():
             return type("Result", (), {"history": history, "headline": {"intra": 0.1}})
 
     found = seen.readings(Run())
-    assert list(found.values()) == ["60 %", "10 %", "the loss is nan (round 2)"]
+    assert list(found.values()) == ["60 %", "10 %", "nothing: the loss is nan"]
     assert [changes.get("rounds") for _, _, changes in asked] == [None, 6, 6]
