@@ -21,7 +21,7 @@ from .recipes import Recipe, load
 ROUNDS = 3  # RHFL's clients tell their losses from round 3 on; no method of the suite begins later
 SHORT = ("pretrain_epochs", "local_steps", "global_steps")  # parameters that change no message
 TRAINING = "local training"
-SOMETIMES = "only in round {}; drawn are rounds 1 to 3"
+SOMETIMES = "only in round {}; rounds 1 to 3 are drawn"
 
 
 def exchange(recipe: Recipe | str, method: str, *, scenario=None, seed: int = 0,

@@ -30,8 +30,8 @@ def first_screen(mini: Mapping, real: Mapping, four: Mapping, four_real: Mapping
     above, own, (sure, count) = better(mini, OTHERS), better(real, OWN), fixed(shown)
     alike = not told(gains(mini, "scaffold", "fedavg", OTHERS)) and (
         "cannot be told apart" in told_weightings(weightings())[1])  # fmt: skip
-    gloss = " (it corrects local steps)" if both == ["scaffold"] else ""
-    again = f"none beats {_named(both)}, here or on real digits{gloss}." if both else (
+    gloss = ", which corrects local steps," if both == ["scaffold"] else ","
+    again = f"none beats {_named(both)}{gloss} here or on real digits." if both else (
         "here or on real digits each is beaten by another.")  # fmt: skip
     return [
         f"*One network, others' digits:* {len(above)} of {count} methods beat training alone;",

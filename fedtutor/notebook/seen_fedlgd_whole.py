@@ -158,7 +158,7 @@ def lettered(arm: str) -> str:
 
 def differences(points: Mapping[str, Sequence[float]],
                 parts: Mapping[str, tuple[str, str]]) -> pd.DataFrame:  # fmt: skip
-    """A row per part: which arm less which other one, by their letters, and what it brings.
+    """A row per part: which arm minus which other one, by their letters, and what it brings.
 
     points: arm -> accuracy in points, one per seed; parts: words -> the arm with and without.
     """
@@ -166,7 +166,7 @@ def differences(points: Mapping[str, Sequence[float]],
     for words, (one, other) in parts.items():
         gains = np.subtract(points[one], points[other])
         names = [LETTERS.get(arm, arm) for arm in (one, other)]
-        rows[words] = [" less ".join(names), starred(gains)]
+        rows[words] = [" minus ".join(names), starred(gains)]
     columns = ["arms", "points (*: told from zero)"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 

@@ -124,7 +124,7 @@ def test_arms_by_their_letters():
         points, {"D": ("FedLGD", "no regularizer"), "all": ("FedLGD", "FedAvg")}
     )
     assert table.to_numpy().tolist() == [
-        ["ABCD less ABC", "-10.2 ± 0.4 *"], ["ABCD less FedAvg", "-0.5 ± 0.7"]
+        ["ABCD minus ABC", "-10.2 ± 0.4 *"], ["ABCD minus FedAvg", "-0.5 ± 0.7"]
     ]  # fmt: skip
 
 
