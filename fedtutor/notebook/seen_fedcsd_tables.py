@@ -43,10 +43,10 @@ class Marked(Rows):
         self.misprinted = set(misprinted)
 
     def line(self, label: str) -> list[str]:
-        printed, measured, ahead, *others = super().line(label)
-        if label in self.misprinted:
-            printed, ahead = printed + MISPRINT, ahead + MISPRINT * bool(ahead)
-        return [printed, measured, ahead, *others]
+        cells = super().line(label)
+        if label in self.misprinted:  # printed, and the difference that is taken from it
+            cells[0], cells[2] = (cell and cell + MISPRINT for cell in (cells[0], cells[2]))
+        return cells
 
 
 def curves(results: Sequence) -> np.ndarray:

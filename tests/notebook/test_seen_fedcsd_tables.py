@@ -58,8 +58,11 @@ def test_only_the_misprint_is_marked(run):
     mild = tables.compared(run, "I, mild skew")
     assert {label: mild.line(label)[0] for label in ("MOON", "FedCSD")} == {
         "MOON": "98.5 †", "FedCSD": "71.4"}  # fmt: skip
+    assert mild.line("MOON")[2].endswith(" †") and "†" not in mild.line("FedCSD")[2]
     assert "†: a misprint" in mild.caption
     assert "†" not in repr(tables.compared(run, "I, strong skew"))
+    alone = tables.compared(run, "I, strong skew, five rounds").frame()  # nothing printed
+    assert "†" not in alone.to_string() and list(alone)[0] == "measured"
 
 
 def test_late_is_the_mean_of_the_last_three_rounds(monkeypatch):
