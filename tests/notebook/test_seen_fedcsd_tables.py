@@ -62,7 +62,7 @@ def test_only_the_misprint_is_marked(run):
     assert "†: a misprint" in mild.caption
     assert "†" not in repr(tables.compared(run, "I, strong skew"))
     alone = tables.compared(run, "I, strong skew, five rounds").frame()  # nothing printed
-    assert "†" not in alone.to_string() and list(alone)[0] == "measured"
+    assert "†" not in alone.to_string() and next(iter(alone)) == "measured"
 
 
 def test_late_is_the_mean_of_the_last_three_rounds(monkeypatch):
