@@ -94,7 +94,7 @@ def refusals(recipe: recipes.Recipe, arena: str, scenario, *, only: Sequence[str
     inside, guests = in_arena(recipe, arena), None
     if name := ARENAS[arena].guests_of:
         invited = recipes.load(name, profile=recipe.profile)
-        guests, host = {"solo", "central", *invited.methods}, invited.paper
+        guests, host = {"solo", *invited.methods}, invited.paper
     known, found = [name for name in methods.METHODS if name in recipe.methods], {}
     for method in figures.method_order(list(only or known + own_methods(recipe))):
         if guests and method in known and method not in guests:

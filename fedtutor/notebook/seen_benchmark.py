@@ -274,14 +274,9 @@ def admitted(arena: str, answers: Mapping[str, str]) -> str:
 
 
 def entrance(asked: Mapping[str, Mapping[str, str]]) -> pd.DataFrame:
-    """Method x arena: yes, or why not; virtual images are not pooled for `central`."""
-    words = {
-        arena: {
-            display_name(m): ("not pooled" if m == "central" and why else why) or "yes"
-            for m, why in answers.items()
-        }
-        for arena, answers in asked.items()
-    }
+    """Method x arena: yes, or why not."""
+    words = {arena: {display_name(m): why or "yes" for m, why in answers.items()}
+             for arena, answers in asked.items()}  # fmt: skip
     return pd.DataFrame(words)
 
 

@@ -12,10 +12,11 @@ DRAWS = {"our draw": {}, "the author's images": FIRST}
 RIVALS = ("IL", "FD")
 
 
-def leads(run, label: str, rivals: Sequence[str] = RIVALS) -> dict[tuple, dict[str, float]]:
-    """(clients, draw) -> rival -> by how many points the row `label` is ahead, mean over seeds.
+def leads(run, label: str, rivals: Sequence[str] = RIVALS) -> dict[tuple, dict]:
+    """(clients, draw) -> rival -> by how many points the row `label` is ahead, one per seed.
 
-    Of the columns in which it and all rivals were run; labels are those of `FASHION`.
+    Of the columns in which it and all rivals were run, with the seeds that all of them have;
+    labels are those of `FASHION`.
     """
     found = {}
     for clients in SIZES:
@@ -24,19 +25,18 @@ def leads(run, label: str, rivals: Sequence[str] = RIVALS) -> dict[tuple, dict[s
             for name in (label, *rivals):
                 _, method, _, changes = FASHION[name]
                 values[name] = points(of_paper(run, method, clients, DATA, **changes, **images))
-            if all(map(len, values.values())):
-                found[clients, draw] = {
-                    rival: float(np.mean(values[label]) - np.mean(values[rival]))
-                    for rival in rivals
-                }
+            if few := min(map(len, values.values())):
+                own = np.array(values[label][:few])
+                found[clients, draw] = {rival: own - values[rival][:few] for rival in rivals}
     return found
 
 
-def told(found: Mapping[tuple, Mapping[str, float]], label: str) -> str:
-    """In how many of these columns the row is above every rival, in a sentence."""
+def told(found: Mapping[tuple, Mapping], label: str) -> str:
+    """In how many of these columns the row's mean is above that of every rival, in a sentence."""
     if not found:
         return "No column has all three rows yet."
-    above = sum(min(gains.values()) > 0 for gains in found.values())
+    above = sum(min(map(np.mean, gains.values())) > 0 for gains in found.values())
     names = " and ".join(f"*{rival}*" for rival in next(iter(found.values())))
-    each = f"{above} of {len(found)}" if above < len(found) else f"all {len(found)}"
-    return f"*{label}* is above {names} in {each} columns that have all three, one seed each."
+    seeds = max(len(gains) for column in found.values() for gains in column.values())
+    return (f"*{label}* is above {names} in {above} of the {len(found)} columns that have all "
+            f"three, with {seeds} seed{'s' * (seeds > 1)} at most.")  # fmt: skip
