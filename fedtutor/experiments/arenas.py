@@ -9,11 +9,8 @@ missing; tables and ranks are made in `ranks.py`.
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-import torch
-
-from .. import figures, methods, rounds
+from .. import figures, methods
 from ..engine.files import load_json
 from ..engine.kinds import is_ours
 from ..errors import FedtutorError, TrainingError, choose
@@ -70,7 +67,7 @@ def refusal(recipe: recipes.Recipe, method: str, scenario) -> str:
     """
     settings = replace(recipe.settings, virtual_steps=0)
     try:
-        fed = Federation(_few(scenario), recipe.make(method), settings)
+        fed = Federation(few(scenario), recipe.make(method), settings)
         with fed.workers():
             fed.begin()
     except Exception as error:
@@ -78,7 +75,7 @@ def refusal(recipe: recipes.Recipe, method: str, scenario) -> str:
     return ""
 
 
-def _few(scenario):
+def few(scenario):
     """The same scenario with a few images in each hand and each test set."""
     clients = tuple(replace(c, private=c.private[:FEW]) for c in scenario.clients)
     tests = {name: images[:FEW] for name, images in scenario.tests.items()}
@@ -230,56 +227,3 @@ def in_words(error: Exception) -> str:
         return f"diverged: {error.what}"
     words = getattr(error, "what", None) or str(error).partition("\n")[0] or "no words"
     return f"raised {type(error).__name__}: {words}"
-
-
-# ------------------------------------------------------------------------------- your own method
-
-
-def examine(run, method: str) -> bool:
-    """Try a method on a few images and print one line per promise; whether it keeps all."""
-    choose(method, methods.METHODS, kind="method", where="examine")
-    lines = {}
-    try:
-        first, again = _tried(run, method), _tried(run, method, threads=2)
-        stopped = _tried(run, method, stop=True)
-        sent = sum(row["bytes"] for row in first.history["bytes"])
-        lines["plays two rounds"] = "yes"
-        lines["what crosses is counted"] = f"{figures.human_bytes(sent)} in two rounds"
-        lines["same bits with two threads"] = "yes" if _equal(first, again) else "NO"
-        lines["same bits after a stop"] = "yes" if _equal(first, stopped) else "NO"
-    except Exception as error:
-        words = getattr(error, "what", None) or str(error)[:60] or "no words"
-        lines["plays two rounds"] = f"NO: {type(error).__name__}: {words}"
-    for words, answer in lines.items():
-        print(f"{words:<28} {answer}")
-    return not any(answer.startswith("NO") for answer in lines.values())
-
-
-def _tried(run, method: str, *, threads: int = 1, stop: bool = False) -> Federation:
-    """Two rounds on a few images; with `stop`, the second one is played from a checkpoint."""
-    settings = replace(run.recipe.settings, rounds=2, eval_every=2, observe=[], client_epochs=[],
-                       local_epochs=1)  # fmt: skip
-
-    def federation():
-        options = {"threads": threads, "artifacts": run.artifacts}
-        return Federation(_few(run.scenario), run.recipe.make(method), settings, **options)
-
-    fed = federation()
-    if not stop:
-        rounds.run(fed)
-        return fed
-    with TemporaryDirectory() as folder:
-        rounds.run(fed, checkpoint=folder, every=0, progress=lambda numbers: list(numbers)[:1])
-        fed = federation()
-        rounds.run(fed, checkpoint=folder, every=0)
-    return fed
-
-
-def _equal(a: Federation, b: Federation) -> bool:
-    """Whether both hold the same weights, to the last bit."""
-    return all(
-        torch.equal(value, y.models[role].state_dict()[name])
-        for x, y in zip((a.server, *a.clients), (b.server, *b.clients), strict=True)
-        for role, model in x.models.items()
-        for name, value in model.state_dict().items()
-    )

@@ -227,25 +227,6 @@ def test_the_figure_draws_every_interval():
         figures.ranks({"home": {"solo": (1, 1, [1])}}, title="One method")
 
 
-# ------------------------------------------------------------------------------- your own method
-
-
-def test_examine_says_what_a_method_promises(run, own, capsys):
-    assert arenas.examine(run, "fedavg")
-    assert capsys.readouterr().out.count("yes") == 3
-
-    @methods.register("careless")
-    @dataclass
-    class Careless(FedAvg):
-        def local_loss(self, client, x, y):
-            return super().local_loss(client, x, y) * torch.rand(())
-
-    assert not arenas.examine(run, "careless")
-    assert "same bits with two threads   NO" in capsys.readouterr().out
-    with pytest.raises(SettingError, match="did you mean 'careless'"):
-        arenas.examine(run, "carelss")
-
-
 # ------------------------------------------------------------------------------------- recording
 
 

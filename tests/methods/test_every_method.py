@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -255,12 +256,25 @@ def test_the_page_names_every_hook():
     assert [hook for hook in HOOKS if f"`{hook}(" not in page] == []
 
 
+def test_the_memory_of_the_page_is_kept_and_the_first_look_runs(own_tables, capsys):
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    smooth, _, memory, look = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+    own = "class Own(FedAvg):\n" + textwrap.indent(memory, "    ")
+    names = {"FedAvg": FedAvg, "torch": torch}
+    exec(own, names)  # with zero-argument super, which needs the class around it
+    fed = ready("fedavg", method=names["Own"]())
+    run(fed)
+    assert all(set(client.state) == {"h", "w"} for client in fed.clients)
+    exec(smooth + look, {"__name__": "a notebook"})
+    assert capsys.readouterr().out.count(" yes\n") == 5
+
+
 @pytest.mark.slow
 def test_a_method_is_added_by_what_the_page_says(tmp_path):
     """One file and one row, in a copy: the tests above pass for it there, and none did before."""
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
     name = Path(re.search(r"`fedtutor/methods/(\w+\.py)`", page)[1]).stem
-    _, file = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+    _, file, *_ = re.findall(r"```python\n(.*?)```", page, flags=re.S)
     (commands,) = re.findall(r"```sh\n(.*?)\n```", page, flags=re.S)
     command, apart = commands.splitlines()
     assert name not in METHODS
