@@ -82,18 +82,19 @@ def sent_up(fed, number: int) -> dict[str, torch.Tensor]:
             if m.target == "server" and m.round_ == number}  # fmt: skip
 
 
-def scored(fed, prototypes) -> np.ndarray:
+def scored(fed, prototypes, *, cosines: bool = False) -> np.ndarray:
     """Mean score of: the true class, other classes with a prototype, classes without one.
 
     Over all clients' private images; `prototypes(client)` are the [classes, classes] that it uses.
-    nan where there is no such class.
+    nan where there is no such class. With `cosines`, the means of what scores are made of.
     """
     total = torch.zeros(3, 2).double()
     for client in fed.clients:
         with torch.no_grad():
             z = client.model.eval()(fed.scenario.normalize(client.data.x))
         P = prototypes(client)
-        scores = losses.similarity_scores(losses.prototype_similarity(z, P))
+        similar = losses.prototype_similarity(z, P)
+        scores = similar if cosines else losses.similarity_scores(similar)
         true = one_hot(client.data.y, len(P)).bool()
         for i, kind in enumerate((true, ~true & P.any(1), ~true & ~P.any(1))):
             total[i] += torch.tensor([float(scores[kind].sum()), float(kind.sum())])

@@ -36,7 +36,7 @@ def first_screen(mini: Mapping, real: Mapping, four: Mapping, four_real: Mapping
     return [
         f"*One network, others' digits:* {len(above)} of {count} methods beat training alone;",
         again,
-        "There FedAvg that counts clients alike cannot be told from it, and sends less."
+        "On real digits FedAvg that counts clients alike is not told from it, and sends less."
         if both == ["scaffold"] and alike else "",
         f"*Own digits:* {_beaten_by(better(mini, OWN), 'training alone')};",
         f"on real digits {_named(own) if own else 'none'} do{'es' * (len(own) < 2)}.",
@@ -86,15 +86,16 @@ def advice(mini: Mapping, real: Mapping, four: Mapping, four_real: Mapping) -> l
         (mini, OWN), (real, OWN), (four, OTHERS), (four_real, OTHERS)))  # fmt: skip
     return [
         f"*For others' digits*, {leading} in section 5 or on the real digits of section 8.",
-        *price, take, _first_but_beaten(mini, real, both),
+        *price, take, first_but_beaten(mini, real),
         f"*For the own digits*, try training alone first: in section 5 {_beaten_by(own)}, on the "
         f"real digits {_beaten_by(there)}. *With four networks*, for others' digits: in section 6 "
         f"{_beaten_by(other, 'training alone')}, on the real digits {_beaten_by(later)}.",
     ]  # fmt: skip
 
 
-def _first_but_beaten(mini: Mapping, real: Mapping, both: Sequence[str]) -> str:
+def first_but_beaten(mini: Mapping, real: Mapping) -> str:
     """Why the method with the highest mean on the small digits is not the one to take."""
+    both = in_both(mini, real, OTHERS)
     name, found = leader(mini, OTHERS), ranks.values(real, OTHERS)
     rivals = [m for m in both if name in found and m in ranks.beside(found, name)[0]]
     return (f"{display_name(name)}, first by its mean in section 5, is beaten by {_named(rivals)} "

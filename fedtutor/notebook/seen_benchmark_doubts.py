@@ -57,6 +57,18 @@ def two_by_two(found: Mapping[tuple[str, str], Sequence[float]]) -> pd.DataFrame
     return pd.DataFrame.from_dict(table, orient="index")
 
 
+def told_turned(again: pd.DataFrame) -> str:
+    """How many pairs turn round on other data, and where most of them; from `seen.again`."""
+    pairs = again["same order"] + again["turned round"]
+    turned = again["turned round"].sum()
+    if not turned:
+        return "**What you see.** No pair turns round."
+    most = (again["turned round"] / pairs.where(pairs > 0)).idxmax()
+    count, row = "Few" if turned < 0.1 * pairs.sum() else "Many", again.loc[most]
+    return (f"**What you see.** {count} pairs turn. The largest share is that of *{row['arena']}*, "
+            f"{row['question']}: {row['turned round']} of {pairs[most]}.")  # fmt: skip
+
+
 def told_lead(mini: Mapping[str, arenas.Entry], real: Mapping[str, arenas.Entry]) -> list[str]:
     """SCAFFOLD beside FedAvg in section 5 and on real digits, and beside training alone there."""
     pairs = [gains(entries, "scaffold", other, column) for entries, other, column in (

@@ -6,7 +6,9 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pandas as pd
 
+from .. import papers
 from ..errors import choose
 from ..experiments import accuracies
 from ..figures import display_name
@@ -98,10 +100,14 @@ def headline(what: str, gains: Sequence[float], other: str = "FedAvg") -> str:
     )
 
 
-def misprints(table: str) -> list[str]:
-    """The notes on printed numbers of a table that cannot be right."""
-    notes = published_table("FedCSD", table).attrs["notes"]
-    return [note for note in notes if ": printed " in note and "rounding" not in note]
+def misprints(table: str) -> pd.DataFrame:
+    """Printed numbers of a table that do not fit each other: cell | printed | likely | why."""
+    known = papers.misprints()
+    known = known[(known["paper"] == "FedCSD") & (known["table"] == table)]
+    known = known[~known["why"].str.contains("rounding")]
+    return known.assign(cell=known["row"] + ", " + known["column"]).set_index("cell")[
+        ["printed", "likely", "why"]
+    ]
 
 
 # ------------------------------------------------------------------------------ the tables

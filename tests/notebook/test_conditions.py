@@ -57,7 +57,7 @@ def test_repshare_step_by_step(nothing_trains):
     assert table.iloc[0]["RepShare, own digits (%)"].startswith("10.0")
     assert len(conditions.suspects(SEEDS)) == 9
     said = conditions.told_steps(SEEDS)
-    assert len(said) == 10 and "the sums made RepShare guess" in said[0]
+    assert len(said) == 11 and "the sums made RepShare guess" in said[0]
     level = float(table.iloc[6]["difference (points)"].split()[0])
     assert ("ahead" in said[2]) == (level > 0)
     printed, pulled = (float(cell.split()[0]) for cell in table.iloc[[0, 3], 2])
