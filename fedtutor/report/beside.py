@@ -253,7 +253,7 @@ def _html(frame: pd.DataFrame, marks: set = frozenset(), caption: str = "") -> s
 def _open(reason: str, measured: bool) -> str:
     """Why the paper's own setting is open; beside a number, what that number is."""
     return (
-        f"the paper's setting was not run ({reason}); measured is a recording of this row's setting"
+        f"the paper's setting was not run ({reason}); measured is our smaller or other setting"
         if (measured and reason != NO_RUN)
         else reason
     )

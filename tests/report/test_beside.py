@@ -134,7 +134,7 @@ def test_given_results_stand_in_for_absent_data():
 def test_a_smaller_run_was_recorded_elsewhere():
     told = report.beside("FCCL", "1")
     smaller = told[(told["measured"] != "") & told["open because"].str.contains("this machine")]
-    assert smaller["open because"].str.endswith("a recording of this row's setting").all()
+    assert smaller["open because"].str.endswith("measured is our smaller or other setting").all()
     absent = told[told["measured"] == ""]["open because"]
     assert not absent.str.contains("recording").any()
 
