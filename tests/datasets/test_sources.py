@@ -1,5 +1,6 @@
 import io
 import os
+import re
 import shutil
 import socket
 import sys
@@ -17,7 +18,12 @@ from fedtutor.datasets import arrays as formats
 from fedtutor.datasets import folders, sources
 from fedtutor.datasets.catalog import CORRUPTIONS, SETS
 from fedtutor.datasets.sources import open_set
+from fedtutor.engine.files import ROOT
 from fedtutor.errors import DataError, SettingError
+from fedtutor.report.metadata import table_in
+from fedtutor.scenarios.base import SCENARIOS
+
+PAPERS = {name for name in SCENARIOS if not name.endswith("-mini")}
 
 
 @pytest.fixture(autouse=True)
@@ -268,6 +274,17 @@ def test_a_missing_set_is_one_helpful_error(name, data):
     assert "get it from" in words and "FEDTUTOR_DATA" in words and "data/README.md" in words
     if SETS[name].downloads(SETS[name].splits[0]):
         assert "cannot be downloaded: no answer (the network is blocked)" in words
+
+
+def test_the_page_marks_what_a_reader_gets_by_hand():
+    """In the table of scenarios, sets that no program fetches are bold."""
+    rows = table_in(ROOT / "data" / "README.md", "reads")
+    assert {name for row in rows for name in row["scenario"].split(", ")} == PAPERS
+    cells = [cell for row in rows for cell in re.split("[,;] ", row["reads"])]
+    cells += [row["public (default)"].partition(",")[0] for row in rows]
+    for cell in set(cells) - {"-"}:
+        data = SETS[cell.strip("*")]
+        assert cell.startswith("**") == (not data.downloads(data.splits[0])), cell
 
 
 def test_a_download_arrives_where_it_is_read(tmp_path, monkeypatch):
