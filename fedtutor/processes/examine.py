@@ -37,7 +37,7 @@ def examine(method: str, run=None) -> bool:
         _line("same bits with two threads", lambda: _same(fed, _played(run, method, threads=2))),
         _line("same bits after a stop", lambda: _same(fed, _resumed(run, method))),
         _line("same bits with clients apart", lambda: _apart(fed, run)),
-        _line("what it keeps are copies", lambda: _copies(fed)),
+        _line("weights it keeps are copies", lambda: _copies(fed)),
     ]
     print("\nSeen in round 2; is it what you mean?")
     for words, what in seen.items():
@@ -65,9 +65,7 @@ def watched(fed: Federation) -> dict[str, str]:
     begins = "its own network, as it was" if _equal(weights, own) else "its own network, changed"
     if server and _equal({k: w for k, w in weights.items() if k in server}, server):
         begins = "the server's network"
-    ends = (
-        "stays as it was" if _equal(server, _weights(fed.server)) else "is another one at the end"
-    )
+    ends = "stays as it was" if _equal(server, _weights(fed.server)) else "changes"
     old, new, late = "kept from round 1", "set anew", "made in this round"
     remembers = [
         f"{key} ({late if key not in memory else old if _equal(memory[key], state[key]) else new})"
@@ -76,7 +74,7 @@ def watched(fed: Federation) -> dict[str, str]:
     return {
         "a client begins with": begins,
         "the server's network": ends if server else "there is none",
-        "a client remembers": ", ".join(remembers) or "nothing",
+        "a client keeps beside them": ", ".join(remembers) or "nothing",
     }
 
 

@@ -258,15 +258,16 @@ def test_the_page_names_every_hook():
 
 def test_the_memory_of_the_page_is_kept_and_the_first_look_runs(own_tables, capsys):
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
-    smooth, _, memory, look = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+    smooth, compared, _, memory, look = re.findall(r"```python\n(.*?)```", page, flags=re.S)
     own = "class Own(FedAvg):\n" + textwrap.indent(memory, "    ")
     names = {"FedAvg": FedAvg, "torch": torch}
     exec(own, names)  # with zero-argument super, which needs the class around it
     fed = ready("fedavg", method=names["Own"]())
     run(fed)
     assert all(set(client.state) == {"h", "w"} for client in fed.clients)
-    exec(smooth + look, {"__name__": "a notebook"})
-    assert capsys.readouterr().out.count(" yes\n") == 5
+    exec(smooth + compared + look, {"__name__": "a notebook"})
+    said = capsys.readouterr().out
+    assert said.count("\nsmooth ") == 2 and said.count(" yes\n") == 5
 
 
 @pytest.mark.slow
@@ -274,7 +275,7 @@ def test_a_method_is_added_by_what_the_page_says(tmp_path):
     """One file and one row, in a copy: the tests above pass for it there, and none did before."""
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
     name = Path(re.search(r"`fedtutor/methods/(\w+\.py)`", page)[1]).stem
-    _, file, *_ = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+    _, _, file, *_ = re.findall(r"```python\n(.*?)```", page, flags=re.S)
     (commands,) = re.findall(r"```sh\n(.*?)\n```", page, flags=re.S)
     command, apart = commands.splitlines()
     assert name not in METHODS

@@ -35,13 +35,13 @@ def test_a_sound_method_keeps_all(run, capsys):
     said = capsys.readouterr().out
     assert said.count(" yes\n") == 5 and "NO" not in said
     assert "a client begins with         the server's network\n" in said
-    assert "the server's network         is another one at the end\n" in said
-    assert said.endswith("a client remembers           nothing\n")
+    assert "the server's network         changes\n" in said
+    assert said.endswith("a client keeps beside them   nothing\n")
 
 
 def test_without_a_notebook_it_takes_the_benchmark_on_bundled_digits(capsys):
     assert examine("fedprox")
-    assert "a client remembers           w_global (set anew)" in capsys.readouterr().out
+    assert "a client keeps beside them   w_global (set anew)" in capsys.readouterr().out
 
 
 def test_a_misspelt_name_is_one_clear_error(run):
@@ -87,7 +87,7 @@ def test_a_weight_that_is_no_copy(said):
             client.state["w"] = {"all": list(client.model.parameters())}
 
     kept, lines = said(Living)
-    assert not kept and "state['w']" in lines["what it keeps are copies"]
+    assert not kept and "state['w']" in lines["weights it keeps are copies"]
 
 
 def test_a_memory_that_nobody_made(said):
@@ -145,4 +145,6 @@ def test_a_memory_that_is_lost_in_every_round(said):
 
     kept, lines = said(Memory)
     assert kept
-    assert lines["a client remembers"].startswith("kept (kept from round 1), lost (set anew)")
+    assert lines["a client keeps beside them"].startswith(
+        "kept (kept from round 1), lost (set anew)"
+    )
