@@ -41,7 +41,7 @@ def examine(method: str, run=None) -> bool:
     ]
     print("\nSeen in round 2; is it what you mean?")
     for words, what in seen.items():
-        print(textwrap.fill(f"{words:<28} {what}", 88, subsequent_indent=" " * 29))
+        _print(words, what)
     return all(kept)
 
 
@@ -89,8 +89,12 @@ def _line(words: str, check) -> bool:
         said = f"NO: {arenas.in_words(error).removeprefix('raised ')}"
         if isinstance(error, KeyError):
             said += " is missing. Is it made in `start`? What a client keeps: by fed.ask"
-    print(f"{words:<28} {said}")
+    _print(words, said)
     return not said.startswith("NO")
+
+
+def _print(words: str, said: str) -> None:
+    print(textwrap.fill(f"{words:<28} {said}", 88, subsequent_indent=" " * 29))
 
 
 def _same(one: Federation, other: Federation) -> str:
