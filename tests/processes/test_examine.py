@@ -24,7 +24,7 @@ def said(run, own_tables, capsys):
     def of(cls):
         methods.register("mine")(dataclass(cls))
         kept = examine("mine", run)
-        lines = capsys.readouterr().out.splitlines()
+        lines = capsys.readouterr().out.replace("\n" + " " * 29, " ").splitlines()
         return kept, {line[:28].strip(): line[29:] for line in lines if line[28:29] == " "}
 
     return of
