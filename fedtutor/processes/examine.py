@@ -112,14 +112,19 @@ def _apart(fed: Federation, run) -> str:
 
 
 def _copies(fed: Federation) -> str:
-    """Whether no client's `state` has tensors that its networks go on changing."""
+    found = living(fed)
+    return f"NO: {found[0]} is a weight itself; clone it" if found else "yes"
+
+
+def living(fed: Federation) -> list[str]:
+    """Where a client's `state` keeps tensors that its networks go on changing."""
+    found = []
     for client in fed.clients:
-        places = {w.untyped_storage().data_ptr() for w in _tensors(
-            [network.state_dict() for network in client.models.values()])}  # fmt: skip
-        for key, value in client.state.items():
-            if any(w.untyped_storage().data_ptr() in places for w in _tensors(value)):
-                return f"NO: state[{key!r}] of {client.id} is a weight itself; clone it"
-    return "yes"
+        weights = [network.state_dict() for network in client.models.values()]
+        places = {w.untyped_storage().data_ptr() for w in _tensors(weights)}
+        found += [f"state[{key!r}] of {client.id}" for key, value in client.state.items()
+                  if places & {w.untyped_storage().data_ptr() for w in _tensors(value)}]  # fmt: skip
+    return found
 
 
 # ---------------------------------------------------------------------------------- what is played

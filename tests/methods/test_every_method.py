@@ -25,6 +25,7 @@ from fedtutor.engine.files import ROOT
 from fedtutor.methods import METHODS, make
 from fedtutor.methods.base import HOOKS
 from fedtutor.methods.fedavg import FedAvg
+from fedtutor.processes.examine import living
 from fedtutor.rounds import run
 
 FOLDER = ROOT / "fedtutor" / "methods"
@@ -148,27 +149,6 @@ def bytes_of(value) -> int:
     return sum(map(bytes_of, parts)) if isinstance(value, dict | list | tuple) else 0
 
 
-def living(fed) -> list[str]:
-    """Plays; where a client's state keeps tensors that its networks go on changing."""
-    run(fed)
-    found = []
-    for client in fed.clients:
-        weights = [w for network in client.models.values() for w in network.state_dict().values()]
-        places = {w.untyped_storage().data_ptr() for w in weights}
-        for key, value in client.state.items():
-            if places & {w.untyped_storage().data_ptr() for w in tensors_in(value)}:
-                found.append(f"{client.id}: {key}")
-    return found
-
-
-def tensors_in(value) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    parts = value.values() if isinstance(value, dict) else value
-    every = parts if isinstance(value, dict | list | tuple) else ()
-    return [tensor for part in every for tensor in tensors_in(part)]
-
-
 @every_method
 def test_what_clients_answer_goes_through_the_channel(name):
     """Weights that a client tells the server are counted, not handed over beside the channel."""
@@ -178,7 +158,9 @@ def test_what_clients_answer_goes_through_the_channel(name):
 @every_method
 def test_what_a_client_keeps_does_not_change_with_its_networks(name):
     """A copy of weights that is none makes a distance to them zero, and nothing else tells."""
-    assert living(ready(name)) == []
+    fed = ready(name)
+    run(fed)
+    assert living(fed) == []
 
 
 def test_the_guards_see_what_goes_past_the_channel_and_what_lives():
@@ -195,7 +177,9 @@ def test_the_guards_see_what_goes_past_the_channel_and_what_lives():
             client.state["w"] = {"all": list(client.model.parameters())}
 
     assert uncounted(ready("fedavg", method=Past())) and not uncounted(ready("fedavg"))
-    assert living(ready("fedavg", method=Living())) == [f"domain{i}: w" for i in range(3)]
+    fed = ready("fedavg", method=Living())
+    run(fed)
+    assert living(fed) == [f"state['w'] of domain{i}" for i in range(3)]
 
 
 # --- nothing inside a local epoch waits for a GPU
