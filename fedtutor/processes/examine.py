@@ -122,8 +122,9 @@ def living(fed: Federation) -> list[str]:
     for client in fed.clients:
         weights = [network.state_dict() for network in client.models.values()]
         places = {w.untyped_storage().data_ptr() for w in _tensors(weights)}
-        found += [f"state[{key!r}] of {client.id}" for key, value in client.state.items()
-                  if places & {w.untyped_storage().data_ptr() for w in _tensors(value)}]  # fmt: skip
+        for key, value in client.state.items():
+            if places & {w.untyped_storage().data_ptr() for w in _tensors(value)}:
+                found.append(f"state[{key!r}] of {client.id}")
     return found
 
 
