@@ -24,7 +24,7 @@ LEFT_OUT = (
 NBGRADER = "nbgrader_config.py"  # a folder with it has solutions and marks
 RESULTS = ("REPRODUCED.md", "front.png", "reports")  # left out with `clear`
 PARTS = re.compile(  # of the README: the picture with its line, and the findings
-    r"<!-- report --readme: picture -->.*?(?=## Start)|## What was found\n.*?(?=## Ways in)", re.S
+    r"<!-- report --readme: picture -->.*?(?=^## )|^## What was found\n.*?(?=^## )", re.S | re.M
 )
 LINK = re.compile(r"\[([^]]*)\]\(([^)#\s]*[./][^)#\s]*)(#[^)]*)?\)")  # not x[i](y)
 

@@ -1,5 +1,7 @@
 """A course folder: what students need and nothing that tells them the answers."""
 
+import re
+
 import nbformat
 import pytest
 
@@ -42,9 +44,12 @@ def test_no_findings_and_no_dead_links(folder):
     readme = (folder / "README.md").read_text()
     assert "What was found" not in readme and "front.png" not in readme
     assert "./run lab" in readme and "## Ways in" in readme and "Sixteen lessons" in readme
-    assert (
-        not (folder / "data/results/front.png").exists() and not (folder / "data/reports").exists()
-    )
+    assert "## The notebooks" in readme and "swings" not in readme
+    names = re.findall(r"^#+ (.+)$", readme, flags=re.M)
+    anchors = {re.sub(r"[^a-z -]", "", name.lower()).replace(" ", "-") for name in names}
+    assert set(re.findall(r"]\(#([^)]+)\)", readme)) <= anchors
+    assert not (folder / "data/results/front.png").exists()
+    assert not (folder / "data/reports").exists()
     for page in folder.rglob("*.md"):
         for link in course.LINK.finditer(page.read_text()):
             assert link[2].startswith("http") or (page.parent / link[2]).exists(), (page, link[0])
@@ -54,7 +59,7 @@ def test_with_outputs_findings_stay_and_an_assignment_does_not(tmp_path, monkeyp
     home = tmp_path / "home"
     for name in ("notebooks", "work/source/03", "data/results"):
         (home / name).mkdir(parents=True)
-    (home / "README.md").write_text("## What was found\nIt.\n[a](TEACHING.md)\n## Ways in\n")
+    (home / "README.md").write_text("## What was found\nIt.\n[a](TEACHING.md)\n## Then\n")
     for name in ("work/nbgrader_config.py", "work/source/03/03.ipynb", "data/results/front.png"):
         (home / name).write_text("")
     monkeypatch.setattr(course, "ROOT", home)
@@ -62,7 +67,7 @@ def test_with_outputs_findings_stay_and_an_assignment_does_not(tmp_path, monkeyp
     left = {p.relative_to(tmp_path / "copy").as_posix() for p in (tmp_path / "copy").rglob("*")}
     assert left == {"README.md", "notebooks", "data", "data/results", "data/results/front.png"}
     text = (tmp_path / "copy" / "README.md").read_text()
-    assert text == "## What was found\nIt.\na\n## Ways in\n"
+    assert text == "## What was found\nIt.\na\n## Then\n"
 
 
 def test_nothing_is_overwritten(folder, tmp_path):
