@@ -26,6 +26,7 @@ RESULTS = ("REPRODUCED.md", "front.png", "reports")  # left out with `clear`
 PARTS = re.compile(  # of the README: the picture with its line, and the findings
     r"<!-- report --readme: picture -->.*?(?=^## )|^## What was found\n.*?(?=^## )", re.S | re.M
 )
+TESTS = re.compile(r"```sh\n\./run tests\n```\n\n[^.]*\.\s")  # the command that the copy has not
 LINK = re.compile(r"\[([^]]*)\]\(([^)#\s]*[./][^)#\s]*)(#[^)]*)?\)")  # not x[i](y)
 
 
@@ -51,8 +52,8 @@ def write(folder: Path, *, clear: bool = False) -> list[Path]:
     shutil.copytree(ROOT, folder, ignore=ignored, dirs_exist_ok=True)
     for page in folder.rglob("*.md"):
         text = page.read_text(encoding="utf-8")
-        if clear and page == folder / "README.md":
-            text = PARTS.sub("", text)
+        if page == folder / "README.md":
+            text = TESTS.sub("", PARTS.sub("", text) if clear else text)
         page.write_text(_linked(text, page.parent), encoding="utf-8")
     notebooks = sorted((folder / "notebooks").glob("[0-9][0-9]*.ipynb"))
     for path in notebooks:

@@ -10,6 +10,11 @@ from fedtutor.engine.files import ROOT
 from fedtutor.errors import StorageError
 from fedtutor.notebook import course
 
+HOME = (
+    "## What was found\nIt.\n[a](TEACHING.md)\n```sh\n./run tests\n```\n\nplays. Then.\n## Then\n"
+)
+COPY = "## What was found\nIt.\na\nThen.\n## Then\n"
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -44,6 +49,7 @@ def test_no_findings_and_no_dead_links(folder):
     readme = (folder / "README.md").read_text()
     assert "What was found" not in readme and "front.png" not in readme
     assert "./run lab" in readme and "## Ways in" in readme and "Sixteen lessons" in readme
+    assert "./run tests" not in readme and "all tests" not in readme
     assert "## The notebooks" in readme and "swings" not in readme
     names = re.findall(r"^#+ (.+)$", readme, flags=re.M)
     anchors = {re.sub(r"[^a-z -]", "", name.lower()).replace(" ", "-") for name in names}
@@ -59,7 +65,7 @@ def test_with_outputs_findings_stay_and_an_assignment_does_not(tmp_path, monkeyp
     home = tmp_path / "home"
     for name in ("notebooks", "work/source/03", "data/results"):
         (home / name).mkdir(parents=True)
-    (home / "README.md").write_text("## What was found\nIt.\n[a](TEACHING.md)\n## Then\n")
+    (home / "README.md").write_text(HOME)
     for name in ("work/nbgrader_config.py", "work/source/03/03.ipynb", "data/results/front.png"):
         (home / name).write_text("")
     monkeypatch.setattr(course, "ROOT", home)
@@ -67,7 +73,7 @@ def test_with_outputs_findings_stay_and_an_assignment_does_not(tmp_path, monkeyp
     left = {p.relative_to(tmp_path / "copy").as_posix() for p in (tmp_path / "copy").rglob("*")}
     assert left == {"README.md", "notebooks", "data", "data/results", "data/results/front.png"}
     text = (tmp_path / "copy" / "README.md").read_text()
-    assert text == "## What was found\nIt.\na\n## Then\n"
+    assert text == COPY
 
 
 def test_nothing_is_overwritten(folder, tmp_path):
