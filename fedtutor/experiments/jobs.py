@@ -1,16 +1,19 @@
 """Runs in processes of their own: how they are started, watched and stopped.
 
 The queue, the benchmark, rehearsals and the list of attacks start everything here. A run that fails
-or is killed stops no other; Ctrl-C, or whoever stops listening, stops them all.
+or is killed stops no other; Ctrl-C, or whoever stops listening, stops them all. They do not outlive
+the process that started them, however it ended.
 """
 
+import multiprocessing
+import os
 import pickle
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 
 import torch
 
@@ -39,7 +42,9 @@ class Job:
     """A task in its process."""
 
     def __init__(self, task: Task):
-        context = get_context("fork" if task.fork and sys.platform == "linux" else "spawn")
+        context = multiprocessing.get_context(
+            "fork" if task.fork and sys.platform == "linux" else "spawn"
+        )
         self.task = task
         self.answer, theirs = context.Pipe(duplex=False)
         self.process = context.Process(target=_child, args=(theirs, task), daemon=True)
@@ -66,6 +71,8 @@ class Job:
 
 
 def _child(answer, task: Task) -> None:
+    parent = multiprocessing.parent_process()
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     if task.threads:
         torch.set_num_threads(task.threads)
     try:
@@ -76,6 +83,11 @@ def _child(answer, task: Task) -> None:
         said = FAILED, _portable(error)
     with suppress(BrokenPipeError):  # nobody listens any more
         answer.send(said)
+
+
+def _end_with(parent) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def _portable(error: Exception) -> Exception:

@@ -94,9 +94,9 @@ def decided(differences: Mapping[str, Sequence[float]]) -> str:
     return f"{many} decided: {'; '.join(found)}" if found else "none is decided"
 
 
-def on_each(sets: Mapping[str, Rows], label: str, over: str) -> str:
+def on_each(sets: Mapping[str, Rows], label: str, over: str, *, home: bool = False) -> str:
     """A row minus another in each of two tables: "+4.2 ± 1.7 points on partial digits and"."""
-    gains = {data: rows.gains(label, over) for data, rows in sets.items()}
+    gains = {data: rows.gains(label, over, home=home) for data, rows in sets.items()}
     if not any(map(told, gains.values())):
         return f"undecided on both ({' and '.join(map(signed, gains.values()))} points)"
     return " and ".join(f"{points(values)} on {data}" for data, values in gains.items())

@@ -245,7 +245,8 @@ def without_weights(study: Mapping[str, Sequence[float]]) -> str:
         "minus that of {rival}, the nearest, is {change} points.",
         below="Not every message without weights tells less about it than FedAvg's weights: "
         "FedAvg's AUC minus that of {rival} is {change} points.",
-        unclear="Whether messages without weights tell less about it than FedAvg's weights is "
-        "undecided: FedAvg's AUC minus that of {rival} is {change} points.",
+        unclear="Whether all three methods that send no weights tell less about it than FedAvg's "
+        "weights is undecided. The comparison that stays open is with {rival}: FedAvg's AUC minus "
+        "that of {rival} is {change} points.",
         rival=figures.display_name(decides), change=spread(less[decides], None, signed=True),
     )  # fmt: skip

@@ -18,6 +18,8 @@ from ..experiments import arenas, recipes
 from ..federation import Federation
 from .messages import rehearsed
 
+MADE = "Is it made in `start`, or by super().start(fed)? What a client keeps: by fed.ask"
+
 
 def examine(method: str, run=None) -> bool:
     """Try a registered method on a few images, print a line per promise; whether it keeps all.
@@ -88,7 +90,7 @@ def _line(words: str, check) -> bool:
     except Exception as error:  # a reader's method may raise anything
         said = f"NO: {arenas.in_words(error).removeprefix('raised ')}"
         if isinstance(error, KeyError):
-            said += " is missing. Is it made in `start`? What a client keeps: by fed.ask"
+            said += f" is missing. {MADE}"
     _print(words, said)
     return not said.startswith("NO")
 

@@ -1,7 +1,11 @@
 """A run in a process of its own: what it says, how it ends, and who stops it."""
 
 import os
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -68,6 +72,56 @@ def started(monkeypatch):
 
     monkeypatch.setattr(jobs, "Job", Seen)
     return seen
+
+
+def leaves_its_number(folder):
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(60)
+
+
+STARTS = """
+import sys
+from tests.experiments.test_jobs import leaves_its_number
+from fedtutor.experiments.jobs import Task, through
+
+if __name__ == "__main__":
+    task = Task(leaves_its_number, (sys.argv[1],), fork=sys.argv[2] == "fork")
+    list(through([task] * 2, at_once=2))
+"""
+
+
+def ended(number):
+    try:
+        return Path(f"/proc/{number}/stat").read_text().split()[2] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
+@pytest.mark.parametrize("kind, how", [("fork", signal.SIGTERM), ("spawn", signal.SIGKILL)])
+def test_no_process_outlives_a_parent_that_is_killed(tmp_path, kind, how):
+    folder, script = tmp_path / "numbers", tmp_path / "starts.py"
+    folder.mkdir()
+    script.write_text(STARTS)
+    root = Path(__file__).parents[2]
+    parent = subprocess.Popen([sys.executable, str(script), str(folder), kind],
+                              env={**os.environ, "PYTHONPATH": str(root)})  # fmt: skip
+    try:
+        numbers = wait_for(lambda: [f.name for f in folder.iterdir()], 2)
+        parent.send_signal(how)
+        parent.wait(20)
+        wait_for(lambda: [number for number in numbers if ended(number)], 2)
+    finally:
+        parent.kill()
+
+
+def wait_for(found, count, seconds=60):
+    """What `found` returns as soon as there are so many."""
+    until = time.time() + seconds
+    while len(these := found()) < count:
+        assert time.time() < until, these
+        time.sleep(0.1)
+    return these
 
 
 def test_ctrl_c_stops_what_works(started, monkeypatch):

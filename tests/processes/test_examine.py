@@ -97,7 +97,18 @@ def test_a_memory_that_nobody_made(said):
 
     kept, lines = said(Missing)
     assert not kept and list(lines) == ["plays two rounds"]
-    assert "'h' is missing. Is it made in `start`?" in lines["plays two rounds"]
+    assert "'h' is missing. Is it made in `start`" in lines["plays two rounds"]
+
+
+def test_a_start_that_forgets_its_parent(said):
+    class Orphan(FedAvg):
+        def start(self, fed):
+            pass
+
+    kept, lines = said(Orphan)
+    assert not kept and list(lines) == ["plays two rounds"]
+    assert "'model' is missing" in lines["plays two rounds"]
+    assert "super().start(fed)" in lines["plays two rounds"]
 
 
 def test_a_download_that_is_forgotten(said):
