@@ -76,7 +76,7 @@ def started(monkeypatch):
 
 def leaves_its_number(folder):
     (Path(folder) / str(os.getpid())).touch()
-    time.sleep(60)
+    time.sleep(600)
 
 
 STARTS = """
