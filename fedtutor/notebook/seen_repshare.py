@@ -119,8 +119,12 @@ def rounds_to(results: Sequence, share: float, *, every: int = 10) -> np.ndarray
 
     every: rounds between two evaluations.
     """
-    reached = [np.append(row >= share, True).argmax() for row in curve(results)]
-    return every * (1 + np.array(reached))
+    return every * (1 + first_look(curve(results), share))
+
+
+def first_look(values: np.ndarray, line: float) -> np.ndarray:
+    """Per row of [seeds, looks] the place of the first value on the line; one behind the last."""
+    return np.array([np.append(row >= line, True).argmax() for row in values])
 
 
 def beside(value: dict, printed: dict) -> dict:

@@ -87,6 +87,8 @@ def test_a_difference_is_said_for_each_of_two_tables(run):
     assert said.count("points on") == 2 and said.endswith("points on there")
     said = tables.on_each(sets, "FCCM + FNTD", tables.FCCL)
     assert said.startswith("undecided on both (+") and said.count("±") == 2
+    at_home = tables.on_each(sets, "FCCM + FNTD", tables.FCCL, home=True)
+    assert at_home != said and at_home.count("±") == 2
 
 
 def test_an_unknown_table_names_the_nearest(run):

@@ -96,6 +96,11 @@ def test_what_is_read_from_results(monkeypatch):
     assert seen.rounds_to(runs, 0.3, every=5).tolist() == [5, 10]
 
 
+def test_the_first_look_on_a_line_is_one_behind_the_last_where_there_is_none():
+    values = np.array([[0.0, 0.2, 0.0], [0.0, 0.0, 0.1], [0.0, 0.0, 0.0]])
+    assert seen.first_look(values, 0.1).tolist() == [1, 2, 3]
+
+
 def test_printed_beside_measured():
     value = {"A": {2: np.array([80.0, 82.0])}, "B": {2: np.array([80.0, 82.0])}}
     table = seen.beside(value | {"C": {2: np.array([5.0])}}, {"A": {2: 81.0}, "B": {2: 90.0},
