@@ -22,8 +22,9 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from fedtutor.engine.files import load_json  # noqa: E402
 from fedtutor.report.front import INSTALLATION  # noqa: E402
+
+from fedtutor.engine.files import load_json  # noqa: E402
 
 CUDA = ("nvidia-", "cuda-", "triton")  # what only PyTorch's CUDA builds need
 EXTRAS = {"engine": ("nvflare", "psutil"), "workflow": ("snakemake",)}  # as in pyproject.toml

@@ -11,13 +11,13 @@ import bench_rounds as bench
 import nbformat
 import pytest
 import torch
+from fedtutor.site import commands
 from support.workloads import small
 
 from fedtutor.engine import optimizers
 from fedtutor.engine.files import ROOT, load_json, numbered
 from fedtutor.models import base
 from fedtutor.report.tables import with_part
-from fedtutor.site import commands
 
 
 @pytest.mark.parametrize("tensors", [False, True])
