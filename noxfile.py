@@ -5,7 +5,7 @@
     nox -s "units-3.12(earliest)"                    # with one of them
     nox -s "notebooks-3.13(pinned)"                  # every cell against its committed output
     nox -s "units-3.12(pinned)" -- tests/losses      # a part; it stays out of the table
-    python tests/versions_page.py                    # what was played, into the table
+    python -m tools.versions                         # what was played, into the table
 
 An environment takes 2 to 3 minutes and 5 GB; uv shares most of it between them.
 """
@@ -52,10 +52,10 @@ def notebooks(session: nox.Session, torch: dict[str, str]) -> None:
 def play(session: nox.Session, torch: dict[str, str]) -> None:
     pins = pinned() | torch
     with_cpu_builds(session, {name: pins[name] for name in EARLIEST})
-    session.install(*(f"{name}=={version}" for name, version in pins.items()),
-                    "-e", ".[workflow,engine]")  # fmt: skip
-    session.run("python", "tests/versions_page.py", "--play", session.name.partition("-")[0],
-                *session.posargs)  # fmt: skip
+    wanted = [f"{name}=={version}" for name, version in pins.items()]
+    session.install(*wanted, "-e", ".[workflow,engine]")
+    part = session.name.partition("-")[0]
+    session.run("python", "-m", "tools.versions", "--play", part, *session.posargs)
 
 
 def pinned() -> dict[str, str]:

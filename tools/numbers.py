@@ -26,6 +26,8 @@ from fedtutor.experiments import attack_list, recipes, results
 from fedtutor.figures import display_name
 from fedtutor.papers import ledger, spread
 
+from . import markdown
+
 LIST = ROOT / "data" / "numbers.toml"
 PAGE = "data/results/NUMBERS.md"  # its prose is written by hand
 HOW = "made by: python -m tools.pages -->"
@@ -311,7 +313,7 @@ def parts(found: Sequence[Effect], notebooks: Path = ledger.NOTEBOOKS) -> dict[s
     for effect in found:
         lines = [(r.compared, r.points, r.setting, _link(r.notebook, notebooks))
                  for r in effect.rows]  # fmt: skip
-        made[_mark(effect.name)] = _markdown(COLUMNS[1:], lines)
+        made[_mark(effect.name)] = markdown.table(COLUMNS[1:], lines)
     return made
 
 
@@ -325,7 +327,7 @@ def _overview(found: Sequence[Effect], notebooks: Path) -> str:
         left = sum(other is not row and other.points == NOT_YET for other in effect.rows)
         which = row.compared + f" ({left} more {NOT_YET})" * bool(left)
         lines.append((title, row.points, which, _link(row.notebook, notebooks)))
-    return _markdown(head, lines)
+    return markdown.table(head, lines)
 
 
 def _mark(name: str) -> str:
@@ -346,8 +348,3 @@ def _link(notebook: str, folder: Path) -> str:
     if len(names) != 1:
         raise SettingError(f"no notebook {number}", where=shown(LIST), do="name one that is there")
     return f"[{notebook}](../../notebooks/{names[0]})"
-
-
-def _markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rows = [head, ["---"] * len(head), *lines]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -11,16 +11,15 @@ import pandas as pd
 
 from fedtutor import papers
 from fedtutor.__main__ import carry_out
-from fedtutor.engine.files import ROOT, shown, write_atomically
-from fedtutor.errors import StorageError
+from fedtutor.engine.files import ROOT
 from fedtutor.papers import ledger
 from fedtutor.papers.printed import tables
 from fedtutor.report.tables import COLUMNS, PAPER, Report, build
 
-from . import front, numbers
+from . import front, markdown, numbers
 
 REPRODUCED = "data/results/REPRODUCED.md"
-BEGIN, END = "<!-- made by: python -m tools.pages -->", "<!-- end -->"
+BEGIN = "<!-- made by: python -m tools.pages -->"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -51,16 +50,12 @@ def update(made: Report, book: pd.DataFrame, folder: Path = ROOT) -> list[str]:
         REPRODUCED: {BEGIN: reproduced(made, book)},
         numbers.PAGE: numbers.parts(numbers.effects()),
     }
-    changed = []
-    for name, parts in pages.items():
-        path = folder / name
-        new = text = path.read_text(encoding="utf-8")
-        for begin, part in parts.items():
-            new = with_part(new, part, begin=begin, where=name)
-        if new != text:
-            write_atomically(path, lambda at, new=new: Path(at).write_text(new, encoding="utf-8"))
-            changed.append(name)
-    return changed
+    made_anew = [
+        (name, markdown.update(folder / name, part, begin))
+        for name, parts in pages.items()
+        for begin, part in parts.items()
+    ]
+    return list(dict.fromkeys(name for name, changed in made_anew if changed))
 
 
 def reproduced(made: Report, book: pd.DataFrame) -> str:
@@ -68,32 +63,18 @@ def reproduced(made: Report, book: pd.DataFrame) -> str:
     coverage = made.coverage(book).groupby("paper", sort=False)
     sums = coverage[["numbers", *COLUMNS.values()]].sum()
     sums.insert(0, "tables", coverage.size())
-    lines = [*_markdown(sums), "", *_markdown(ledger.counts(book))]
+    lines = [_markdown(sums), "", _markdown(ledger.counts(book))]
     for paper, key in tables():
         for block in made.blocks(paper, key):
             if block.setting == PAPER:
                 about = f"{paper}, Table {key} (*{block.run}*, seeds {block.seeds})"
-                lines += ["", f"{about}, printed; measured in %:", "", *_markdown(block.grid)]
+                lines += ["", f"{about}, printed; measured in %:", "", _markdown(block.grid)]
                 lines += ["", f"Differs from the paper in: {block.differs}."]
     return "\n".join(lines)
 
 
-def _markdown(frame: pd.DataFrame) -> list[str]:
-    rows = [["", *frame.columns], ["---"] * (1 + len(frame.columns)), *frame.itertuples()]
-    return [f"| {' | '.join(map(str, row))} |" for row in rows]
-
-
-def with_part(text: str, part: str, *, begin: str = BEGIN, where: str = "README.md") -> str:
-    """The `text` of the page `where` with `part` between the mark `begin` and the next `END`."""
-    before, _, rest = text.partition(begin)
-    _, found, after = rest.partition(END)
-    if not found:
-        raise StorageError(
-            f"{where} has no place for what is made",
-            where=shown(ROOT / where),
-            do=f"put {begin} and {END} on lines of their own",
-        )
-    return f"{before}{begin}\n\n{part}\n\n{END}{after}"
+def _markdown(frame: pd.DataFrame) -> str:
+    return markdown.table(["", *frame.columns], frame.itertuples())
 
 
 if __name__ == "__main__":

@@ -281,7 +281,7 @@ def _resnet(source: str, *blocks: int, norm=nn.BatchNorm2d, **options) -> Archit
     return Architecture(features, source, 16, channels_last=norm is nn.BatchNorm2d)
 
 
-FAST = {"channels_last": True}  # as tests/bench_layouts.py measured
+FAST = {"channels_last": True}  # as tools/bench/layouts.py measured
 
 OURS.update({
     "small_cnn": Architecture(small_cnn, "ours, quick profile", 16, **FAST),

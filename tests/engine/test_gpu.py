@@ -3,13 +3,10 @@
 A GPU adds in another order than a CPU, so that results are close, not equal.
 """
 
-import bench_gpu
-import bench_rounds
 import pytest
 import torch
 from support.every import every_method, ready
 from support.federations import weights_of
-from support.workloads import small
 
 from fedtutor import rounds
 from fedtutor.methods import METHODS
@@ -70,29 +67,3 @@ def test_the_host_does_not_wait_between_the_batches_of_an_epoch(name, monkeypatc
 
     monkeypatch.setattr(rounds, "loaded", watched)
     rounds.run(ready(name, device=DEVICE))
-
-
-@pytest.mark.parametrize("idea", ["streams", "captured"])
-@pytest.mark.parametrize("changes", [{}, {"optimizer": "adam", "lr": 1e-3, "momentum": 0.0}],
-                         ids=["sgd", "adam"])  # fmt: skip
-def test_an_idea_trains_the_same_weights(idea, changes):
-    work = small(**{"batch_size": 16, "local_epochs": 2, **changes})
-    theirs = getattr(bench_gpu, idea)(work, DEVICE, 2)
-    ours = bench_rounds.ours(work, DEVICE, 1)
-    for _ in range(2):
-        theirs()
-        ours()
-    expected = ours.fed.server.model.state_dict()
-    atol = 1e-4 if not changes else 10 * changes["lr"]  # Adam: see `tolerance`
-    assert_close(theirs.fed.server.model.state_dict(), expected, atol=atol)
-
-
-def test_streams_lose_no_memory_to_each_other():
-    """Many short rounds, one after the other: a tensor used too early would show."""
-    work = small(batch_size=4)
-    theirs, ours = bench_gpu.streams(work, DEVICE, 3), bench_rounds.ours(work, DEVICE, 1)
-    for _ in range(10):
-        theirs()
-        ours()
-    expected = ours.fed.server.model.state_dict()
-    assert_close(theirs.fed.server.model.state_dict(), expected, atol=1e-2)

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 from support.every import NAMES
-from support.short import asked, here
 
 from fedtutor.errors import SettingError, TrainingError
 from fedtutor.processes import launch
 from fedtutor.processes.commands import recipe_of
+from tools.bench.processes import asked, here
 
 HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)  # of HTTP/2
 FAMILIES = ("fccl", "fedavg", "fedlgd", "repshare")  # public images, weights, virtual images, peers

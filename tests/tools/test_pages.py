@@ -6,7 +6,7 @@ from fedtutor import papers
 from fedtutor.engine.files import ROOT
 from fedtutor.errors import StorageError
 from fedtutor.report import tables
-from tools import pages
+from tools import markdown, pages
 
 
 def test_the_committed_pages_are_those_of_today(tmp_path):
@@ -24,4 +24,4 @@ def test_the_committed_pages_are_those_of_today(tmp_path):
 
 def test_a_page_without_a_place_is_one_clear_error():
     with pytest.raises(StorageError, match="no place for what is made"):
-        pages.with_part("# nothing\n", "part")
+        markdown.with_part("# nothing\n", "part", begin=pages.BEGIN)

@@ -1,7 +1,7 @@
 """With which Python and PyTorch the unit tests and the notebooks were played, and how it ended.
 
-    nox -s "units-3.12(pinned)"      # plays, in an environment of its own: see noxfile.py
-    python tests/versions_page.py    # what was played into data/versions.json, tests/README.md
+    nox -s "units-3.12(pinned)"    # plays, in an environment of its own: see noxfile.py
+    python -m tools.versions       # what was played into data/versions.json and tests/README.md
 
 `--play` is what nox calls in that environment; the result goes into .nox/versions.json. Into the
 table comes what was played as a whole, from a commit without changes.
@@ -18,24 +18,25 @@ from importlib import metadata
 from pathlib import Path
 from xml.etree import ElementTree
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from fedtutor.engine.files import ROOT, load_json, locked, save_json
 
-from fedtutor.engine.files import load_json, locked, save_json, write_atomically  # noqa: E402
-from fedtutor.report.tables import with_part  # noqa: E402
+from . import markdown
 
 PLAYED = ROOT / ".nox" / "versions.json"
 VERSIONS = ROOT / "data" / "versions.json"
 PAGE = ROOT / "tests" / "README.md"
-BEGIN = "<!-- made by: python tests/versions_page.py -->"
+BEGIN = "<!-- made by: python -m tools.versions -->"
 NBVAL = ["--nbval", "--nbval-sanitize-with", "tests/nbval.cfg", "notebooks"]
 CALLS = {  # as in ./run
     "units": [["-n", "2", "--dist", "loadfile", "-m", "not serial"], ["-m", "serial"]],
     "notebooks": [["-n", "2", "--dist", "loadfile", *NBVAL]],
 }
+QUIET = {
+    "units": {"OMP_NUM_THREADS": "1"},
+    "notebooks": {"PYTHONWARNINGS": "ignore:recorded by other code"},
+}
 TITLES = {"units": "unit tests", "notebooks": "cells of notebooks"}
-QUIET = {"units": {"OMP_NUM_THREADS": "1"},
-         "notebooks": {"PYTHONWARNINGS": "ignore:recorded by other code"}}  # fmt: skip
+HEADER = ("what", "Python", "PyTorch", "passed", "failed", "skipped", "minutes", "commit")
 NOTHING_CHOSEN = 5  # pytest's exit status
 
 
@@ -43,30 +44,33 @@ def play(part: str, only: list[str]) -> dict:
     """Play a part, or what `only` chooses of it, and count what pytest reports."""
     began, commit = time.monotonic(), clean_commit()
     counts = dict.fromkeys(("passed", "failed", "skipped"), 0)
-    ended = []
+    ended = set()
     with tempfile.TemporaryDirectory() as folder:
         for number, words in enumerate(CALLS[part]):
             report = Path(folder) / f"{number}.xml"
             command = [sys.executable, "-m", "pytest", *words, *only, f"--junitxml={report}"]
-            ended.append(subprocess.run(command, cwd=ROOT, env=os.environ | QUIET[part]).returncode)
+            ended.add(subprocess.run(command, cwd=ROOT, env=os.environ | QUIET[part]).returncode)
             for name, count in counted(report).items():
                 counts[name] += count
     return {
-        "part": part, "only": only, "python": platform.python_version(),
-        "torch": metadata.version("torch"), "system": f"{platform.system()} {platform.machine()}",
-        **counts, "seconds": round(time.monotonic() - began),
+        "part": part,
+        "only": only,
+        "python": platform.python_version(),
+        "torch": metadata.version("torch"),
+        "system": f"{platform.system()} {platform.machine()}",
+        **counts,
+        "seconds": round(time.monotonic() - began),
         "commit": commit if commit == clean_commit() else None,
-        "whole": not only and set(ended) <= {0, 1, NOTHING_CHOSEN},
-    }  # fmt: skip
+        "whole": not only and ended <= {0, 1, NOTHING_CHOSEN},
+    }
 
 
 def counted(report: Path) -> dict[str, int]:
-    """passed, failed and skipped of pytest's own report; zeros where it wrote none."""
+    """passed, failed and skipped of pytest's own report; nothing where it wrote none."""
     if not report.exists():
         return {}
-    suites = ElementTree.parse(report).getroot().iter("testsuite")
-    sums = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-    for suite in suites:
+    sums = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
+    for suite in ElementTree.parse(report).getroot().iter("testsuite"):
         for name in sums:
             sums[name] += int(suite.get(name, 0))
     failed, skipped = sums["failures"] + sums["errors"], sums["skipped"]
@@ -106,23 +110,29 @@ def table(rows: list[dict]) -> str:
     """Markdown: a line for each play."""
     if not rows:
         return "Nothing was played as a whole yet."
-    lines = ["| | Python | PyTorch | passed | failed | skipped | minutes | commit |",
-             "| --- " * 8 + "|"]  # fmt: skip
-    for row in rows:
-        cells = (TITLES[row["part"]], row["python"], row["torch"], f"{row['passed']:,}",
-                 row["failed"], row["skipped"], f"{row['seconds'] / 60:.0f}",
-                 row["commit"][:7])  # fmt: skip
-        lines.append(f"| {' | '.join(map(str, cells))} |")
+    lines = [
+        (
+            TITLES[row["part"]],
+            row["python"],
+            row["torch"],
+            f"{row['passed']:,}",
+            row["failed"],
+            row["skipped"],
+            f"{row['seconds'] / 60:.0f}",
+            row["commit"][:7],
+        )
+        for row in rows
+    ]
     systems = ", ".join(sorted({row["system"] for row in rows}))
-    return "\n".join([*lines, "", f"All on {systems}."])
+    return f"{markdown.table(HEADER, lines)}\n\nAll on {systems}."
 
 
-def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
-    options.add_argument("--play", choices=CALLS, help="in this environment; for nox")
-    chosen, only = options.parse_known_args()
-    if chosen.play:
-        row = play(chosen.play, only)
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
+    parser.add_argument("--play", choices=CALLS, help="in this environment; for nox")
+    options, only = parser.parse_known_args(arguments)
+    if options.play:
+        row = play(options.play, only)
         with locked(PLAYED):
             save_json(PLAYED, merged(kept(PLAYED), [row]))
         print(row)
@@ -130,8 +140,7 @@ def main() -> int:
     whole = [row for row in kept(PLAYED) if row["whole"] and row["commit"]]
     rows = merged(kept(VERSIONS), whole)
     save_json(VERSIONS, rows)
-    text = with_part(PAGE.read_text(encoding="utf-8"), table(rows), begin=BEGIN, where=PAGE.name)
-    write_atomically(PAGE, lambda path: Path(path).write_text(text, encoding="utf-8"))
+    markdown.update(PAGE, table(rows), BEGIN)
     print(table(rows))
     return 0
 

@@ -1,35 +1,41 @@
-"""The benchmark compares loops that do the same work, and the README says what it measured."""
+"""The benchmark compares loops that do the same work, and the pages say what it measured."""
 
 from collections import Counter
 from unittest.mock import patch
 
-import bench_clients
-import bench_gpu
-import bench_layouts
-import bench_page as page
-import bench_rounds as bench
 import nbformat
 import pytest
 import torch
-from fedtutor.site import commands
-from support.workloads import small
 
 from fedtutor.engine import optimizers
 from fedtutor.engine.files import ROOT, load_json, numbered
 from fedtutor.models import base
-from fedtutor.report.tables import with_part
+from tools import markdown, refresh
+from tools.bench import clients, gpu, layouts, page
+from tools.bench import rounds as bench
+
+
+def small(**changes) -> bench.Workload:
+    """It is over at once."""
+    settings = {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9, "batch_size": 1000, **changes}
+    build = bench.mnist(num_clients=3, private_size=90, min_per_client=5, partition="dirichlet")
+    return bench.Workload("small", "lenet5", settings, build)
+
+
+def weights(play) -> dict[str, torch.Tensor]:
+    return play.fed.server.model.state_dict()
 
 
 @pytest.mark.parametrize("tensors", [False, True])
 def test_the_naive_loop_is_the_same_algorithm(tensors):
     """With one batch per client no order of images can differ: the weights agree."""
     theirs, ours = bench.naive(small(), "cpu", 1, tensors=tensors), bench.ours(small(), "cpu", 1)
-    before = {n: v.clone() for n, v in ours.fed.server.model.state_dict().items()}
+    before = {n: v.clone() for n, v in weights(ours).items()}
     for _ in range(2):
         theirs()
         ours()
     expected = theirs.server.state_dict()
-    for name, value in ours.fed.server.model.state_dict().items():
+    for name, value in weights(ours).items():
         moved = float((value - before[name]).abs().max())
         assert moved > 0 and float((value - expected[name]).abs().max()) < 0.001 * moved, name
 
@@ -60,20 +66,26 @@ def test_the_floor_with_own_networks_trains_each_of_them():
         assert len(moved) == 1 and sum(moved.values()) == apart.steps
 
 
-@pytest.mark.parametrize("changes", [
-    {}, {"local_epochs": 2, "weight_decay": 1e-3}, {"momentum": 0.0},
-    {"optimizer": "adam", "lr": 1e-3, "momentum": 0.0},
-], ids=["sgd", "decay", "plain", "adam"])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"local_epochs": 2, "weight_decay": 1e-3},
+        {"momentum": 0.0},
+        {"optimizer": "adam", "lr": 1e-3, "momentum": 0.0},
+    ],
+    ids=["sgd", "decay", "plain", "adam"],
+)
 def test_a_step_on_tensors_that_keep_their_place_is_a_step_of_ours(changes):
     """What the GPU captures, called instead of replayed."""
     work = small(**{"batch_size": 16, **changes})
-    theirs, ours = bench_gpu.captured(work, "cpu", 1), bench.ours(work, "cpu", 1)
-    before = {n: v.clone() for n, v in ours.fed.server.model.state_dict().items()}
+    theirs, ours = gpu.captured(work, "cpu", 1), bench.ours(work, "cpu", 1)
+    before = {n: v.clone() for n, v in weights(ours).items()}
     for _ in range(2):
         theirs()
         ours()
-    expected = ours.fed.server.model.state_dict()
-    for name, value in theirs.fed.server.model.state_dict().items():
+    expected = weights(ours)
+    for name, value in weights(theirs).items():
         assert not torch.equal(value, before[name]), name
         assert torch.equal(value, expected[name]), name
 
@@ -97,12 +109,12 @@ def test_the_parts_of_a_round_are_all_of_it():
 def test_where_nobody_trains_everything_else_happens():
     play = bench.untrained(small(batch_size=20))
     play()
-    clients, server = play.fed.clients, play.fed.server
+    members = play.fed.clients
     steps = bench.floor(small(batch_size=20), "cpu", 1).steps
-    assert sum(client.steps for client in clients) == steps
-    assert play.fed.history["loss"][0]["values"] == [0.0] * len(clients)
-    for name, value in server.model.state_dict().items():
-        mean = sum(c.model.state_dict()[name] for c in clients) / len(clients)
+    assert sum(client.steps for client in members) == steps
+    assert play.fed.history["loss"][0]["values"] == [0.0] * len(members)
+    for name, value in weights(play).items():
+        mean = sum(c.model.state_dict()[name] for c in members) / len(members)
         assert torch.allclose(value, mean) and value.abs().max() > 0, name
 
 
@@ -134,8 +146,11 @@ def test_everybody_has_a_turn_in_changing_order(monkeypatch):
     monkeypatch.setattr(bench, "_pin", lambda threads: None)
     turns = []
     for name in bench.CONTESTANTS:
-        monkeypatch.setitem(bench.CONTESTANTS, name, lambda work, device, threads, name=name:
-                            lambda: turns.append((name, threads)))  # fmt: skip
+        monkeypatch.setitem(
+            bench.CONTESTANTS,
+            name,
+            lambda work, device, threads, name=name: lambda: turns.append((name, threads)),
+        )
     names = ["naive", "ours", "floor"]
     times = bench.measure(small(), device="cpu", threads=2, repeats=2, names=names)
     assert list(times) == [*names, "naive on one", "floor on one"]
@@ -156,8 +171,15 @@ def test_ratios_by_hand():
         times = {name.replace("_", " "): {"wall": v, "cpu": v} for name, v in walls.items()}
         return {"times": times}
 
-    found = bench.ratios(row(naive=[4.0, 9.0, 6.0], tensors=[2.0, 3.0, 3.0], ours=[2.0, 3.0, 2.0],
-                             floor=[2.0, 2.0, 2.0], floor_on_one=[1.0, 1.0, 9.0]))  # fmt: skip
+    found = bench.ratios(
+        row(
+            naive=[4.0, 9.0, 6.0],
+            tensors=[2.0, 3.0, 3.0],
+            ours=[2.0, 3.0, 2.0],
+            floor=[2.0, 2.0, 2.0],
+            floor_on_one=[1.0, 1.0, 9.0],
+        )
+    )
     assert found == {"naive / ours": 3.0, "tensors / ours": 1.0, "ours / floor": 2.0}
 
 
@@ -165,7 +187,8 @@ def test_ratios_by_hand():
 def test_the_pages_say_what_was_measured(path):
     part = page.measured() if path.parent == page.SPEED else page.in_short()
     text = path.read_text(encoding="utf-8")
-    assert text == with_part(text, part, begin=page.BEGIN), "run python tests/bench_page.py"
+    new = markdown.with_part(text, part, begin=page.BEGIN)
+    assert text == new, "run python -m tools.bench.page"
 
 
 BUDGET, FIRST = 120, 15  # processor seconds of a notebook, and until its first figure
@@ -176,7 +199,7 @@ def test_a_notebook_keeps_within_its_budget():
     spent = load_json(page.NOTEBOOKS)
     for path in numbered(ROOT / "notebooks", []):
         name, found = path.stem, spent[path.stem]
-        code = commands.code_of(nbformat.read(path, as_version=4))
+        code = refresh.code_of(nbformat.read(path, as_version=4))
         assert found["code"] == code, f"{name} changed: python -m fedtutor refresh"
         assert 0 < found["cpu"] <= BUDGET, name
         assert (found["first_figure"] or 0) <= FIRST, name
@@ -203,15 +226,15 @@ def test_many_clients_cost_what_the_page_says():
 
 
 def test_who_measures_many_clients_builds_few_networks():
-    found = bench_clients.measure(300)
-    assert len(found["rounds"]) == bench_clients.ROUNDS and 10 <= found["networks"] <= 241
+    found = clients.measure(300)
+    assert len(found["rounds"]) == clients.ROUNDS and 10 <= found["networks"] <= 241
 
 
-@pytest.mark.parametrize("kind", bench_layouts.KINDS)
+@pytest.mark.parametrize("kind", layouts.KINDS)
 def test_both_layouts_do_the_same_work(kind):
     """What is compared differs in layout alone."""
     seen = {}
-    real = bench_layouts.work
+    real = layouts.work
 
     def watched(network, images, labels, asked):
         if asked == kind:
@@ -219,32 +242,25 @@ def test_both_layouts_do_the_same_work(kind):
                 seen[network.channels_last] = network(images)
         real(network, images, labels, asked)
 
-    with patch.object(bench_layouts, "work", watched):
-        found = bench_layouts.gains("small_cnn", 1, 28, 1)
-    assert set(found) == set(bench_layouts.KINDS) and all(gain > 0 for gain in found.values())
+    with patch.object(layouts, "work", watched):
+        found = layouts.gains("small_cnn", 1, 28, 1)
+    assert set(found) == set(layouts.KINDS) and all(gain > 0 for gain in found.values())
     assert seen.keys() == {False, True}
     assert torch.allclose(seen[False], seen[True], atol=1e-4)
 
 
-def test_the_page_names_the_gpu_and_what_was_tried_there():
+def test_the_page_says_what_a_gpu_gains():
     def row(key, device, **extra):
-        walls = {"naive": 0.4, "tensors": 0.3, "ours": 0.2, "floor": 0.1, "apart": 0.11, **extra}
+        walls = {"naive": 0.4, "tensors": 0.3, "ours": 0.2, "floor": 0.1, **extra}
         times = {name: {"wall": [t, t], "cpu": [t, t]} for name, t in walls.items()}
-        return {"workload": key, "title": bench.WORKLOADS[key].title, "device": device,
-                "threads": 1, "times": times}  # fmt: skip
+        return {"workload": key, "title": key, "device": device, "threads": 1, "times": times}
 
-    about = {"cpu": "C", "cores": 16, "gpu": "G", "python": "3", "torch": "2", "platform": "L",
-             "load": 0.0}  # fmt: skip
-    cpu = {**row("lenet", "cpu"), "parts": {"ours": {"forward": 0.0123, "images": 0.001},
-                                            "floor": {"forward": 0.01},
-                                            "nobody trains": {"images": 0.001}}}  # fmt: skip
-    text = page.speed_part({
-        "rows": [cpu, row("many", "cuda", streams=0.16, captured=0.05)], "machine": about,
-        "at_once": [{"workload": "many", "runs": n, "rounds_per_second": r}
-                    for n, r in ((1, 5.0), (4, 15.0))],
-    })  # fmt: skip
-    assert "LeNet5, 10 clients: ours | 12.3 | " in text and "| 1, GPU | 400 ms | " in text
-    assert "LeNet5, 10 clients: 1.10." in text and "C, 16 cores, G, Python 3" in text
+    about = {"cpu": "C", "cores": 16, "gpu": "G", "python": "3", "torch": "2", "platform": "L"}
+    runs = [{"workload": "many", "runs": n, "rounds_per_second": r} for n, r in ((1, 5), (4, 15))]
+    rows = [row("lenet", "cpu"), row("many", "cuda", streams=0.16, captured=0.05)]
+    machine = {**about, "load": 0.0}
+    text = page.speed_part({"rows": rows, "machine": machine, "at_once": runs})
+    assert "| many | 1, GPU | 400 ms | " in text and "C, 16 cores, G, Python 3" in text
     assert "not built in: streams 1.25, captured 4.00." in text
     assert "4 runs at once on the GPU play 3.0 times as many rounds" in text
 
@@ -253,3 +269,38 @@ def test_what_was_killed_came_back():
     killed = load_json(page.FAULTS)
     assert killed["kills"] == killed["resumed"] == sum(killed["places"].values()) >= 20
     assert killed["differences"] == 0
+
+
+# --- on a GPU
+
+
+def assert_close(theirs, ours, atol: float) -> None:
+    for name, value in weights(ours).items():
+        assert torch.isfinite(value).all(), name
+        assert torch.allclose(weights(theirs)[name], value, atol=atol), name
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("idea", ["streams", "captured"])
+@pytest.mark.parametrize(
+    "changes", [{}, {"optimizer": "adam", "lr": 1e-3, "momentum": 0.0}], ids=["sgd", "adam"]
+)
+def test_an_idea_trains_the_same_weights(idea, changes):
+    work = small(**{"batch_size": 16, "local_epochs": 2, **changes})
+    theirs, ours = getattr(gpu, idea)(work, "cuda", 2), bench.ours(work, "cuda", 1)
+    for _ in range(2):
+        theirs()
+        ours()
+    # Adam turns a difference in rounding into one of its steps, as long as the learning rate
+    assert_close(theirs, ours, atol=10 * changes["lr"] if changes else 1e-4)
+
+
+@pytest.mark.gpu
+def test_streams_lose_no_memory_to_each_other():
+    """Many short rounds, one after the other: a tensor used too early would show."""
+    work = small(batch_size=4)
+    theirs, ours = gpu.streams(work, "cuda", 3), bench.ours(work, "cuda", 1)
+    for _ in range(10):
+        theirs()
+        ours()
+    assert_close(theirs, ours, atol=1e-2)

@@ -1,7 +1,7 @@
 """Two ideas for the GPU, measured beside the round loop before any of them goes into it.
 
-`bench_rounds.py` plays both wherever there is a GPU. The rule: what is not at least 1.5 times
-faster than several runs at once stays out of `rounds.py`.
+`rounds.py` beside this file plays both wherever there is a GPU. The rule: what is not at least
+1.5 times faster than several runs at once stays out of `fedtutor.rounds`.
 
 - streams: the round loop with a CUDA stream per client (PyTorch has 32, and hands them out in
   turn). Clients overlap only with several threads: each waits for its losses once per epoch.
@@ -131,8 +131,10 @@ def round_(fed, step: Step) -> None:
     fed.begin_round(fed.round_ + 1)
     sent, uploads = fed.server.model.state_dict(), []
     for client in fed.clients:
-        epochs = [list(rounds.loaded(fed, client.data, client.generator("batches")))
-                  for _ in range(fed.settings.local_epochs)]  # fmt: skip
+        epochs = [
+            list(rounds.loaded(fed, client.data, client.generator("batches")))
+            for _ in range(fed.settings.local_epochs)
+        ]
         for size in {len(y) for batches in epochs for _, _, y in batches}:
             step.capture(size)
         step.begin(sent)

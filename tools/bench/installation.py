@@ -1,8 +1,7 @@
 """How many MB an installation takes, counted in the environment that runs this.
 
-    python tests/bench_installation.py                               # into data/installation.json
-    python tests/bench_installation.py --cpu torch-2.13.0+cpu-...whl # PyTorch's CPU build, unpacked
-    python -m fedtutor report --readme                               # into the README
+    python -m tools.bench.installation    # into data/installation.json
+    python -m tools.bench.installation --cpu torch-2.13.0+cpu-...whl    # PyTorch's CPU build
 
 Counted are the files that the installed packages list as theirs: those of requirements.txt with all
 that they need, then what the tests, notebook 09 and the workflow add. It takes an environment in
@@ -19,13 +18,9 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from fedtutor.engine.files import ROOT, load_json
 
-from fedtutor.report.front import INSTALLATION  # noqa: E402
-
-from fedtutor.engine.files import load_json  # noqa: E402
-
+INSTALLATION = ROOT / "data" / "installation.json"
 CUDA = ("nvidia-", "cuda-", "triton")  # what only PyTorch's CUDA builds need
 EXTRAS = {"engine": ("nvflare", "psutil"), "workflow": ("snakemake",)}  # as in pyproject.toml
 
@@ -57,13 +52,12 @@ def needed(requirements: list[Requirement]) -> set[str]:
             continue
         seen.add(key)
         try:
-            distribution = metadata.distribution(one.name)
+            lines = metadata.distribution(one.name).requires or []
         except metadata.PackageNotFoundError:
             continue  # for another system
-        for line in distribution.requires or []:
-            other = Requirement(line)
-            if other.marker is None or any(other.marker.evaluate({"extra": extra})
-                                           for extra in ("", *one.extras)):  # fmt: skip
+        for other in map(Requirement, lines):
+            asked = ({"extra": extra} for extra in ("", *one.extras))
+            if other.marker is None or any(map(other.marker.evaluate, asked)):
                 todo.append(other)
     return {name for name, _ in seen}
 
@@ -92,25 +86,29 @@ def measured(cpu: float) -> dict[str, int]:
     reader = needed(required(ROOT / "requirements.txt"))
     tests = needed(required(ROOT / "requirements-dev.txt"))
     bare = {name for name in reader if not name.startswith(CUDA)} - {"torch"}
-    parts = {"reader": megabytes(reader), "reader, CPU builds": megabytes(bare) + cpu,
-             "tests": megabytes(tests - reader)}  # fmt: skip
+    parts = {
+        "reader": megabytes(reader),
+        "reader, CPU builds": megabytes(bare) + cpu,
+        "tests": megabytes(tests - reader),
+    }
     for extra, names in EXTRAS.items():
-        all_of_it = needed([Requirement(name) for name in names])
-        parts[extra] = megabytes(all_of_it - tests)
-    return {name: round(value, -1) for name, value in parts.items()}
+        parts[extra] = megabytes(needed(list(map(Requirement, names))) - tests)
+    return {name: int(round(value, -1)) for name, value in parts.items()}
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--cpu", type=Path, help="a wheel of PyTorch's CPU build; else as before")
-    wheel = options.parse_args().cpu
-    cpu = ({"wheel": wheel.name, "MB": round(unpacked(wheel))} if wheel
-           else load_json(INSTALLATION)["cpu"])  # fmt: skip
-    parts = {name: int(value) for name, value in measured(cpu["MB"]).items()}
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--cpu", type=Path, help="a wheel of PyTorch's CPU build; else as before")
+    wheel = parser.parse_args(arguments).cpu
+    cpu = load_json(INSTALLATION)["cpu"]
+    if wheel:
+        cpu = {"wheel": wheel.name, "MB": round(unpacked(wheel))}
+    parts = measured(cpu["MB"])
     about = {"torch": metadata.version("torch"), "python": sys.version.split()[0], "cpu": cpu}
     INSTALLATION.write_text(json.dumps({**about, "MB": parts}, indent=1) + "\n", encoding="utf-8")
     print(parts)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,7 +1,7 @@
 """Which layout of images a CPU is faster with, network by network.
 
-    python tests/bench_layouts.py --json data/speed/layouts.json
-    python tests/bench_layouts.py lenet5 small_cnn
+    python -m tools.bench.layouts --json data/speed/layouts.json
+    python -m tools.bench.layouts lenet5 small_cnn
 
 PyTorch's usual layout holds one channel after the other; channels-last holds the channels of a
 pixel side by side. Both take turns, forward and backward, with batches of 32 and one thread. The
@@ -76,20 +76,20 @@ def record(names: list[str], turns: int) -> list[dict]:
     for name in names:
         for channels, size in SHAPES:
             if fits(name, channels, size):
-                row = {"network": name, "channels": channels, "size": size,
-                       "chosen": models.MODELS[name].channels_last,
-                       **gains(name, channels, size, turns)}  # fmt: skip
+                row = {"network": name, "channels": channels, "size": size}
+                row |= {"chosen": models.MODELS[name].channels_last}
+                row |= gains(name, channels, size, turns)
                 rows.append(row)
                 print(*row.values(), flush=True)
     return rows
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("network", nargs="*", choices=[*models.MODELS, []])
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--json", type=Path, help="write what was measured there")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     rows = record(options.network or list(models.MODELS), options.turns)
     if options.json:

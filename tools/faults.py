@@ -1,8 +1,8 @@
 """Kill a small federation at seeded moments, let it go on, compare bits.
 
-    python tests/faults.py                             # 20 kills, a summary; not a test
-    python tests/faults.py --kills 5 --seed 1
-    python tests/faults.py --json data/faults.json     # what the README reports
+    python -m tools.faults                             # 20 kills, a summary
+    python -m tools.faults --kills 5 --seed 1
+    python -m tools.faults --json data/faults.json     # what the page on speed reports
 
 The run distils virtual images (`fed.artifact`), trains with checkpoints after every round, and
 writes a result file. SIGKILL comes at an event of one of five places: a step of the training, a
@@ -23,21 +23,66 @@ from collections import Counter
 from functools import cache
 from multiprocessing import forkserver, get_context
 from pathlib import Path
+from unittest.mock import patch
 
 import nbformat
 import torch
 from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
-from support.federations import NETWORKS, federation, weights_of
+from torch import nn
 
-from fedtutor import distillation, models
+from fedtutor import Federation, Settings, distillation, methods, models
 from fedtutor.engine import files, optimizers
+from fedtutor.images import Images
 from fedtutor.rounds import run
+from fedtutor.scenarios.base import ClientData, Scenario
 
 PLACES = ("training", "distillation", "checkpoint", "result", "notebook")
 KINDS = {"virtual-": "distillation", "round-": "checkpoint", "result": "result"}  # of files
-OPTIONS = {"models": ["hidden"], "momentum": 0.9, "keep_optimizer": True, "rounds": 5,
-           "virtual_ipc": 4, "virtual_steps": 6, "virtual_batch": 4}  # fmt: skip
+SETTINGS = Settings(
+    models=["hidden"],
+    rounds=5,
+    local_epochs=2,
+    batch_size=8,
+    lr=0.05,
+    momentum=0.9,
+    keep_optimizer=True,
+    virtual_ipc=4,
+    virtual_steps=6,
+    virtual_batch=4,
+)
+
+
+def hidden(channels: int, size: int) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(channels * size**2, 5), nn.Tanh())
+
+
+def images(count: int, seed: int) -> Images:
+    """4 x 4 pixels of noise; an image of class c is bright in row c."""
+    own = torch.Generator().manual_seed(seed)
+    y = torch.arange(count) % 3
+    x = torch.randint(0, 120, (count, 1, 4, 4), generator=own)
+    x[torch.arange(count), 0, y] += 100
+    return Images(x.to(torch.uint8), y, source=f"rows {seed}")
+
+
+def federation(artifacts: Path) -> Federation:
+    """Three clients of FedAvg."""
+    models.MODELS["hidden"] = models.Architecture(hidden, "one hidden layer", 1)
+    names = [f"domain{k}" for k in range(3)]
+    scenario = Scenario(
+        name="tiny",
+        title="bright rows",
+        num_classes=3,
+        clients=tuple(ClientData(n, n, images(24 + 3 * k, k)) for k, n in enumerate(names)),
+        tests={n: images(30, 100 + k) for k, n in enumerate(names)},
+        public=images(20, 50),
+        mean=(0.5,),
+        std=(0.25,),
+        stand_in=True,
+        class_names=("0", "1", "2"),
+    )
+    return Federation(scenario, methods.make("fedavg"), SETTINGS, artifacts=artifacts)
 
 
 class Events:
@@ -106,29 +151,29 @@ def play(folder, moment: tuple[str, int] | None = None) -> None:
     """The run, in a process of its own that `moment` ends; `counts.json` where nothing does."""
     torch.set_num_threads(1)
     folder = Path(folder)
-    models.MODELS.update(NETWORKS)
     events, distillation.REST = Events(folder, moment), 2
     events.around_files()
     events.around_steps()
-    fed = federation("fedavg", artifacts=folder / "artifacts", **OPTIONS)
+    fed = federation(folder / "artifacts")
     run(fed, checkpoint=folder / "state", every=0)
     digest = hashlib.sha256()
-    for name, value in sorted(weights_of(fed).items()):
-        digest.update(name.encode() + value.numpy().tobytes())
+    for holder in (fed.server, *fed.clients):
+        for model in holder.models.values():
+            for name, value in model.state_dict().items():
+                digest.update(name.encode() + value.numpy().tobytes())
     result = {"history": {**fed.history, "seconds": []}, "weights": digest.hexdigest()}
     files.save_json(folder / "result.json", result)
     (folder / "counts.json").write_text(json.dumps(events.counts))
 
 
 CELL = """import sys
-sys.path[:0] = {paths!r}
-import faults
+sys.path.insert(0, {root!r})
+from tools import faults
 faults.play({folder!r}, {moment!r})"""
 
 
 def play_in_notebook(folder, moment: tuple[str, int] | None = None) -> None:
-    paths = [str(Path(__file__).parent), str(files.ROOT)]
-    code = CELL.format(paths=paths, folder=str(folder), moment=moment)
+    code = CELL.format(root=str(files.ROOT), folder=str(folder), moment=moment)
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     client = NotebookClient(notebook, timeout=600, extra_arguments=["--log-level=CRITICAL"])
     try:
@@ -150,16 +195,10 @@ def start(place: str, folder: Path, moment: tuple[str, int] | None = None) -> No
 
 @cache
 def _prepare_server() -> None:
-    """Have a process from which others are forked with everything imported."""
-    forkserver.set_forkserver_preload(["faults"])
-    before = os.environ.get("PYTHONPATH")
-    own = [str(Path(__file__).parent), str(files.ROOT)]
-    os.environ["PYTHONPATH"] = os.pathsep.join(own)
-    forkserver.ensure_running()
-    if before is None:
-        del os.environ["PYTHONPATH"]
-    else:
-        os.environ["PYTHONPATH"] = before
+    """Have a process from which others are forked, with what takes long to import."""
+    forkserver.set_forkserver_preload(["nbclient", "fedtutor.distillation", "fedtutor.rounds"])
+    with patch.dict(os.environ, PYTHONPATH=str(files.ROOT)):
+        forkserver.ensure_running()
 
 
 def require_whole(folder: Path) -> None:
@@ -212,8 +251,8 @@ def record(kills: int, seed: int, folder: Path) -> dict:
         found["resumed"] += 1
         found["differences"] += not same
         found["places"][moment[0]] += 1
-        print(f"{moment[0]}, event {moment[1]} of {counts[moment[0]]}: resumed, "
-              f"{'same bits' if same else 'OTHER BITS'}", flush=True)  # fmt: skip
+        words = f"{moment[0]}, event {moment[1]} of {counts[moment[0]]}"
+        print(f"{words}: resumed, {'same bits' if same else 'OTHER BITS'}", flush=True)
         shutil.rmtree(own)
     return found
 

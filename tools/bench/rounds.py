@@ -1,12 +1,12 @@
 """How fast the round loop is, beside the loop of research code and beside no federation at all.
 
-    python tests/bench_rounds.py                               # a table; not a test
-    python tests/bench_rounds.py --workload lenet --repeats 5 --json out.json
-    python tests/bench_rounds.py --device cpu --json data/speed/rounds.json
-    python tests/bench_rounds.py --device cuda --threads 1 4 --json data/speed/rounds-gpu.json
-    python tests/bench_page.py                                 # both into data/speed/README.md
+    python -m tools.bench.rounds                               # a line per workload
+    python -m tools.bench.rounds --workload lenet --repeats 5 --json out.json
+    python -m tools.bench.rounds --device cpu --json data/speed/rounds.json
+    python -m tools.bench.rounds --device cuda --threads 1 4 --json data/speed/rounds-gpu.json
+    python -m tools.bench.page                                 # both into data/speed/README.md
 
-Contestants take turns in one process, in another order each time; the table has medians.
+Contestants take turns in one process, in another order each time; a line has medians.
 
 - naive: a copy of the network, an optimizer and a DataLoader per client, each image decoded and
   normalized when its turn comes (as torchvision's data sets do), state dicts averaged.
@@ -18,7 +18,7 @@ Contestants take turns in one process, in another order each time; the table has
 - passes: the floor without the optimizer's step.
 - apart: the floor with a network and an optimizer for each client.
 - ours: `rounds.play_round` of FedAvg.
-- streams, captured: two ideas for a GPU, played only there; see `bench_gpu.py`.
+- streams, captured: two ideas for a GPU, played only there; see `gpu.py`.
 
 With one thread on a CPU, a second run tells how long each part of a round takes.
 """
@@ -40,7 +40,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
 
-import bench_gpu
 import torch
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, TensorDataset
@@ -58,6 +57,8 @@ from fedtutor.scenarios import common
 from fedtutor.scenarios.base import ClientData, Scenario
 from fedtutor.settings import Settings
 
+from . import gpu
+
 WARM = 1  # rounds before the clock starts
 
 
@@ -71,8 +72,14 @@ class Workload:
     def federation(self, *, device="cpu", threads: int = 1, seed: int = 0) -> Federation:
         never = {"rounds": 10**6, "eval_every": 10**6}  # evaluation is not what is timed
         settings = Settings(models=[self.network], **self.settings, **never)
-        return Federation(self.build(), methods.make("fedavg"), settings, seed=seed,
-                          device=device, threads=threads)  # fmt: skip
+        return Federation(
+            self.build(),
+            methods.make("fedavg"),
+            settings,
+            seed=seed,
+            device=device,
+            threads=threads,
+        )
 
 
 def mnist(**options) -> Callable[[], Scenario]:
@@ -83,30 +90,56 @@ def five_of_500() -> Scenario:
     """MNIST's digits at 3 x 32 x 32; the pixels do not matter here."""
     held = bundled.to_rgb(bundled.pad(bundled.mnist_sample()[:2600], 32))
     return Scenario(
-        name="five", title="MNIST sample, 3x32x32", num_classes=10,
-        clients=tuple(ClientData(f"client-{k}", "mnist", held[500 * k : 500 * (k + 1)])
-                      for k in range(5)),
-        tests={"mnist": held[2500:]}, public=None, mean=common.IMAGENET[0],
-        std=common.IMAGENET[1], stand_in=True, class_names=common.DIGITS,
-    )  # fmt: skip
+        name="five",
+        title="MNIST sample, 3x32x32",
+        num_classes=10,
+        clients=tuple(
+            ClientData(f"client-{k}", "mnist", held[500 * k : 500 * (k + 1)]) for k in range(5)
+        ),
+        tests={"mnist": held[2500:]},
+        public=None,
+        mean=common.IMAGENET[0],
+        std=common.IMAGENET[1],
+        stand_in=True,
+        class_names=common.DIGITS,
+    )
 
 
 ADAM = {"optimizer": "adam", "lr": 1e-3, "batch_size": 32}
 SGD = {"optimizer": "sgd", "lr": 0.01, "momentum": 0.9, "batch_size": 20}
 WORKLOADS = {
-    "lenet": Workload("LeNet5, 10 clients, 1,200 images, Adam, batch 32", "lenet5", ADAM,
-                      mnist(num_clients=10, private_size=1200)),
-    "many": Workload("LeNet5, 100 clients of about 40, Dirichlet(0.5), SGD with momentum, batch 20",
-                     "lenet5", SGD, mnist(num_clients=100, private_size=4000, min_per_client=2,
-                                          partition="dirichlet")),
-    "convnet": Workload("ConvNet 3x128 at 32x32, 5 clients of 500, SGD with momentum, batch 32",
-                        "convnet", {**SGD, "batch_size": 32}, five_of_500),
+    "lenet": Workload(
+        "LeNet5, 10 clients, 1,200 images, Adam, batch 32",
+        "lenet5",
+        ADAM,
+        mnist(num_clients=10, private_size=1200),
+    ),
+    "many": Workload(
+        "LeNet5, 100 clients of about 40, Dirichlet(0.5), SGD with momentum, batch 20",
+        "lenet5",
+        SGD,
+        mnist(num_clients=100, private_size=4000, min_per_client=2, partition="dirichlet"),
+    ),
+    "convnet": Workload(
+        "ConvNet 3x128 at 32x32, 5 clients of 500, SGD with momentum, batch 32",
+        "convnet",
+        {**SGD, "batch_size": 32},
+        five_of_500,
+    ),
     # For one number: what an image costs where 4,000 are dealt evenly to 10 or to 100 clients.
-    "even10": Workload("LeNet5, 10 clients of 400, SGD with momentum, batch 20", "lenet5", SGD,
-                       mnist(num_clients=10, private_size=4000)),
-    "even100": Workload("LeNet5, 100 clients of 40, SGD with momentum, batch 20", "lenet5", SGD,
-                        mnist(num_clients=100, private_size=4000)),
-}  # fmt: skip
+    "even10": Workload(
+        "LeNet5, 10 clients of 400, SGD with momentum, batch 20",
+        "lenet5",
+        SGD,
+        mnist(num_clients=10, private_size=4000),
+    ),
+    "even100": Workload(
+        "LeNet5, 100 clients of 40, SGD with momentum, batch 20",
+        "lenet5",
+        SGD,
+        mnist(num_clients=100, private_size=4000),
+    ),
+}
 MAIN = ("lenet", "many", "convnet")
 EVEN = ("even10", "even100")
 SMALL = ("lenet", "many")  # where the network does not hide everything else
@@ -116,7 +149,7 @@ SMALL = ("lenet", "many")  # where the network does not hide everything else
 
 
 def ours(work: Workload, device, threads: int, seed: int = 0) -> Callable:
-    return bench_gpu.playing(work.federation(device=device, threads=threads, seed=seed))
+    return gpu.playing(work.federation(device=device, threads=threads, seed=seed))
 
 
 class Decoded(Dataset):
@@ -125,9 +158,9 @@ class Decoded(Dataset):
     def __init__(self, images, scenario):
         self.pixels = images.x.permute(0, 2, 3, 1).cpu().numpy()
         self.labels = images.y.tolist()
-        self.change = transforms.Compose([
-            transforms.ToTensor(), transforms.Normalize(scenario.mean, scenario.std)
-        ])  # fmt: skip
+        self.change = transforms.Compose(
+            [transforms.ToTensor(), transforms.Normalize(scenario.mean, scenario.std)]
+        )
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -138,16 +171,17 @@ class Decoded(Dataset):
         return self.change(image), self.labels[index]
 
 
-def naive(work: Workload, device, threads: int, *, tensors: bool = False, usual: bool = False,
-          workers: int = 0):  # fmt: skip
+def naive(work: Workload, device, threads: int, *, tensors: bool = False, usual: bool = False):
     fed = work.federation(device=device)
     scenario, settings = fed.scenario, fed.settings
     server = _network(fed)
     if usual:
         server = fed.make()
         server.channels_last = False
-    held = [TensorDataset(scenario.normalize(c.data.x).cpu(), c.data.y.cpu()) if tensors
-            else Decoded(c.data, scenario) for c in fed.clients]  # fmt: skip
+    held = [Decoded(client.data, scenario) for client in fed.clients]
+    if tensors:
+        datas = [client.data for client in fed.clients]
+        held = [TensorDataset(scenario.normalize(d.x).cpu(), d.y.cpu()) for d in datas]
 
     def play():
         uploads = []
@@ -155,8 +189,7 @@ def naive(work: Workload, device, threads: int, *, tensors: bool = False, usual:
             local = copy.deepcopy(server)
             local.train()
             optimizer = _usual(local, settings)
-            loader = DataLoader(data, batch_size=settings.batch_size, shuffle=True,
-                                num_workers=workers)  # fmt: skip
+            loader = DataLoader(data, batch_size=settings.batch_size, shuffle=True)
             losses = []
             for _ in range(settings.local_epochs):
                 for x, y in loader:
@@ -182,9 +215,13 @@ def floor(work: Workload, device, threads: int, *, step: bool = True, apart: boo
     s = fed.settings
     networks = [_network(fed).train() for _ in (fed.clients if apart else [None])]
     steppers = [_fastest(network, s) for network in networks]
-    ready = [(k if apart else 0, fed.scenario.normalize(c.data.x[index]), c.data.y[index])
-             for k, c in enumerate(fed.clients) for _ in range(s.local_epochs)
-             for index in cut(torch.arange(len(c.data), device=device), s.batch_size)]  # fmt: skip
+    ready = []
+    for k, client in enumerate(fed.clients):
+        images, labels = client.data.x, client.data.y
+        for _ in range(s.local_epochs):
+            for index in cut(torch.arange(len(labels), device=device), s.batch_size):
+                x = fed.scenario.normalize(images[index])
+                ready.append((k if apart else 0, x, labels[index]))
 
     def play():
         for k, x, y in ready:
@@ -238,9 +275,10 @@ CONTESTANTS = {
     "floor": floor,
     "passes": lambda *given: floor(*given, step=False),
     "apart": lambda *given: floor(*given, apart=True),
-    "streams": bench_gpu.streams,
-    "captured": bench_gpu.captured,
+    "streams": gpu.streams,
+    "captured": gpu.captured,
 }
+RIVALS = ("naive", "usual", "tensors")
 GPU_ONLY = ("streams", "captured")
 
 
@@ -286,13 +324,17 @@ def even(repeats: int) -> dict[str, list[float]]:
 
 # What is timed: its name, where it lies. The rest is what is left of the round.
 PARTS = (
-    ("forward", models.Network, "forward"), ("backward", torch.Tensor, "backward"),
-    ("step", torch.optim.SGD, "step"), ("step", torch.optim.Adam, "step"),
-    ("step", optimizers.Optimizer, "step"), ("new optimizers", rounds, "new_optimizer"),
-    ("images", rounds, "loaded"), ("begin", Federation, "begin_round"),
+    ("forward", models.Network, "forward"),
+    ("backward", torch.Tensor, "backward"),
+    ("step", torch.optim.SGD, "step"),
+    ("step", torch.optim.Adam, "step"),
+    ("step", optimizers.Optimizer, "step"),
+    ("new optimizers", rounds, "new_optimizer"),
+    ("images", rounds, "loaded"),
+    ("begin", Federation, "begin_round"),
     ("download", methods.METHODS["fedavg"], "collaborate"),
     ("average", methods.METHODS["fedavg"], "aggregate"),
-)  # fmt: skip
+)
 
 
 def parts(work: Workload, *, repeats: int) -> dict[str, dict[str, float]]:
@@ -302,8 +344,11 @@ def parts(work: Workload, *, repeats: int) -> dict[str, dict[str, float]]:
     again and again while caches hold nothing else.
     """
     _pin(1)
-    plays = {"ours": ours(work, "cpu", 1), "floor": floor(work, "cpu", 1),
-             "nobody trains": untrained(work)}  # fmt: skip
+    plays = {
+        "ours": ours(work, "cpu", 1),
+        "floor": floor(work, "cpu", 1),
+        "nobody trains": untrained(work),
+    }
     found = {name: [] for name in plays}
     spent = Counter()
     with ExitStack() as stack:
@@ -319,8 +364,10 @@ def parts(work: Workload, *, repeats: int) -> dict[str, dict[str, float]]:
                 rest = time.perf_counter() - start - sum(spent.values())
                 if turn >= WARM:
                     found[name].append({**spent, "rest": rest})
-    return {name: {part: round(statistics.median(r[part] for r in rows), 6) for part in rows[0]}
-            for name, rows in found.items()}  # fmt: skip
+    return {
+        name: {part: round(statistics.median(row[part] for row in rows), 6) for part in rows[0]}
+        for name, rows in found.items()
+    }
 
 
 class Nothing:
@@ -381,8 +428,10 @@ def several(work: Workload, *, at_once: int, seconds: float = 8.0) -> float:
     context = get_context("spawn")
     begin, answers = context.Barrier(at_once), context.Queue()
     key = next(name for name, w in WORKLOADS.items() if w is work)
-    children = [context.Process(target=_child, args=(key, k, begin, seconds, answers))
-                for k in range(at_once)]  # fmt: skip
+    children = [
+        context.Process(target=_child, args=(key, k, begin, seconds, answers))
+        for k in range(at_once)
+    ]
     for child in children:
         child.start()
     total = sum(answers.get(timeout=300) for _ in children)
@@ -433,12 +482,12 @@ def record(options) -> dict:
         for device in options.device if key in MAIN else ():
             for threads in options.threads:
                 repeats = options.repeats or {"convnet": 3}.get(key, 15)
-                names = [n for n in CONTESTANTS if (key in SMALL or n not in ("apart", "usual"))
-                         and (device == "cuda" or n not in GPU_ONLY)]  # fmt: skip
-                times = measure(WORKLOADS[key], device=device, threads=threads, repeats=repeats,
-                                names=names)  # fmt: skip
-                row = {"workload": key, "title": WORKLOADS[key].title, "device": device,
-                       "threads": threads, "times": times}  # fmt: skip
+                out = () if device == "cuda" else GPU_ONLY
+                out += () if key in SMALL else ("apart", "usual")
+                names = [name for name in CONTESTANTS if name not in out]
+                about = {"device": device, "threads": threads}
+                times = measure(WORKLOADS[key], **about, repeats=repeats, names=names)
+                row = {"workload": key, "title": WORKLOADS[key].title, **about, "times": times}
                 if device == "cpu" and threads == 1 and key in SMALL:
                     row["parts"] = parts(WORKLOADS[key], repeats=repeats)
                 rows.append(row)
@@ -458,15 +507,13 @@ def record(options) -> dict:
 def machine() -> dict:
     """What the times depend on. No path, no host name."""
     about = environment()
-    name = platform.machine()
-    if Path("/proc/cpuinfo").exists():
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        name = next(
-            (x.partition(":")[2].strip() for x in lines if x.startswith("model name")), name
-        )
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    kept = {key: about[key] for key in ("python", "torch", "platform")}
-    return {"cpu": name, "cores": os.cpu_count(), "gpu": gpu, "load": round(LOAD, 1), **kept}
+    return {
+        "cpu": about["processor"] or platform.machine(),
+        "cores": os.cpu_count(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "load": round(LOAD, 1),
+        **{key: about[key] for key in ("python", "torch", "platform")},
+    }
 
 
 # --- ratios
@@ -486,17 +533,19 @@ def fastest(row: dict, name: str) -> str:
 
 def ratios(row: dict, clock: str = "wall") -> dict[str, float]:
     """How often our time goes into that of research code, and the floor's into ours."""
-    found = {f"{name} / ours": ratio(row, fastest(row, name), "ours", clock)
-             for name in ("naive", "usual", "tensors") if name in row["times"]}  # fmt: skip
+    found = {
+        f"{name} / ours": ratio(row, fastest(row, name), "ours", clock)
+        for name in RIVALS
+        if name in row["times"]
+    }
     return {**found, "ours / floor": ratio(row, "ours", fastest(row, "floor"), clock)}
 
 
 def words(row: dict) -> str:
-    times = [f"{name} {1000 * statistics.median(t['wall']):.1f} ms"
-             for name, t in row["times"].items()]  # fmt: skip
-    said = [f"{name} {value:.2f} ({clock})" for clock in ("wall", "cpu")
-            for name, value in ratios(row, clock).items()]  # fmt: skip
-    return ", ".join(times + said)
+    said = [f"{n} {1000 * statistics.median(t['wall']):.1f} ms" for n, t in row["times"].items()]
+    for clock in ("wall", "cpu"):
+        said += [f"{name} {value:.2f} ({clock})" for name, value in ratios(row, clock).items()]
+    return ", ".join(said)
 
 
 def main(arguments: list[str] | None = None) -> int:

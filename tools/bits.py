@@ -1,11 +1,12 @@
-"""Which last digits this processor gives: one short hash per operation and per trained network.
+"""Which last digits this processor gives: a short hash per operation and per trained network.
 
-    python tests/bits.py lenet5 small_cnn
+    python -m tools.bits lenet5 small_cnn
 
 Run it twice with other environment variables, or on two machines, and compare the lines. What came
-out of that is in README.md beside this file.
+out of that is in tests/README.md.
 """
 
+import argparse
 import copy
 import hashlib
 import sys
@@ -65,12 +66,10 @@ def trained(name: str) -> Iterable[tuple[str, str]]:
     for layout, memory_format in LAYOUTS.items():
         for kind, made in OPTIMIZERS.items():
             network = copy.deepcopy(fresh).to(memory_format=memory_format)
-            network.channels_last = layout == "channels last"
+            network.channels_last = False  # the images have their layout already
             models.use_generator(network, torch.Generator().manual_seed(1))
-            x, optimizer = (
-                images.contiguous(memory_format=memory_format),
-                made(network.parameters()),
-            )
+            x = images.contiguous(memory_format=memory_format)
+            optimizer = made(network.parameters())
             for step in range(STEPS):
                 optimizer.zero_grad()
                 F.cross_entropy(network(x[: 32 + step]), labels[: 32 + step]).backward()
@@ -78,7 +77,10 @@ def trained(name: str) -> Iterable[tuple[str, str]]:
             yield f"{name}, {kind}, {layout}", digest(network.state_dict().values())
 
 
-def main(names: list[str]) -> None:
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("network", nargs="*", help="default: lenet5 small_cnn")
+    names = parser.parse_args(arguments).network or ["lenet5", "small_cnn"]
     torch.set_num_threads(1)
     print("instruction set:", torch.backends.cpu.get_cpu_capability())
     for label, bits in operations():
@@ -86,7 +88,8 @@ def main(names: list[str]) -> None:
     for name in names:
         for label, bits in trained(name):
             print(f"{bits}  {label}")
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["lenet5", "small_cnn"])
+    sys.exit(main())

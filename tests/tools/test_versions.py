@@ -8,11 +8,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import versions_page as page
 from support.noxfile import EARLIEST, PINNED, PYTHONS
 
 from fedtutor.engine.files import ROOT, load_json, save_json
-from fedtutor.report.tables import with_part
+from tools import markdown
+from tools import versions as page
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 TESTS = """
@@ -29,8 +29,8 @@ def test_without_its_fixture(broken): pass
 
 def test_the_page_says_what_was_played():
     text = page.PAGE.read_text(encoding="utf-8")
-    wanted = with_part(text, page.table(load_json(page.VERSIONS)), begin=page.BEGIN)
-    assert text == wanted, "run python tests/versions_page.py"
+    wanted = markdown.with_part(text, page.table(load_json(page.VERSIONS)), begin=page.BEGIN)
+    assert text == wanted, "run python -m tools.versions"
 
 
 def test_what_is_in_the_table_was_played_as_a_whole():
@@ -104,27 +104,33 @@ def test_what_pytest_did_not_end_is_not_the_whole(played, monkeypatch):
 
 
 def row(**about):
-    usual = {"part": "units", "only": [], "python": "3.12.1", "torch": "2.14.0", "passed": 1000,
-             "failed": 0, "skipped": 3, "seconds": 1800, "commit": "a" * 40, "whole": True,
-             "system": "Linux x86_64"}  # fmt: skip
-    return usual | about
+    usual = {"part": "units", "only": [], "python": "3.12.1", "torch": "2.14.0"}
+    counts = {"passed": 1000, "failed": 0, "skipped": 3, "seconds": 1800}
+    made = {"commit": "a" * 40, "whole": True, "system": "Linux x86_64"}
+    return usual | counts | made | about
 
 
 def test_into_the_table_comes_what_is_whole_and_committed(tmp_path, monkeypatch, capsys):
     for name in ("PLAYED", "VERSIONS", "PAGE"):
         monkeypatch.setattr(page, name, tmp_path / name.lower())
-    monkeypatch.setattr(sys, "argv", ["versions_page.py"])
-    page.PAGE.write_text(f"before\n{page.BEGIN}\n\nold\n\n<!-- end of what is made -->\nafter\n")
+    page.PAGE.write_text(f"before\n{page.BEGIN}\n\nold\n\n<!-- end -->\nafter\n")
     save_json(page.VERSIONS, [row(failed=7), row(python="3.11.7", torch="2.14.0+cpu")])
-    save_json(page.PLAYED, [row(failed=2), row(python="3.13.0", commit=None),
-                            row(torch="2.11.0", only=["tests/losses"], whole=False),
-                            row(part="notebooks", torch="2.11.0")])  # fmt: skip
-    assert page.main() == 0
+    save_json(
+        page.PLAYED,
+        [
+            row(failed=2),
+            row(python="3.13.0", commit=None),
+            row(torch="2.11.0", only=["tests/losses"], whole=False),
+            row(part="notebooks", torch="2.11.0"),
+        ],
+    )
+    assert page.main([]) == 0
     kept = load_json(page.VERSIONS)
     assert [(r["part"], r["python"], r["torch"], r["failed"]) for r in kept] == [
-        ("units", "3.11.7", "2.14.0+cpu", 0), ("units", "3.12.1", "2.14.0", 2),
+        ("units", "3.11.7", "2.14.0+cpu", 0),
+        ("units", "3.12.1", "2.14.0", 2),
         ("notebooks", "3.12.1", "2.11.0", 0),
-    ]  # fmt: skip
+    ]
     text = page.PAGE.read_text()
     assert "| unit tests | 3.12.1 | 2.14.0 | 1,000 | 2 | 3 | 30 | aaaaaaa |" in text
     assert text.startswith("before") and text.endswith("after\n") and "old" not in text

@@ -1,0 +1,1 @@
+"""Programs for whoever changes this project; nothing in the package needs them."""

@@ -1,0 +1,1 @@
+"""What measures speed, memory and installations; data/speed/README.md shows what came out."""
