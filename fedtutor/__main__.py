@@ -1,15 +1,10 @@
-"""`python -m fedtutor notebooks`: execute the numbered notebooks and write pages to `build/`.
+"""The command `fedtutor`: what is played without a notebook open.
 
-For maintainers: `python -m fedtutor exercises` makes their exercises from the solutions, and
-`python -m fedtutor refresh` executes them in place, as they are committed. Before a long run,
-`python -m fedtutor rehearse` plays two rounds of every method of a recipe, and
-`python -m fedtutor queue` works through the runs at the papers' settings; `python -m fedtutor
-report` sets what was measured beside what the papers print, `python -m fedtutor reproduce "FCCL+
-X"` plays what is missing of one table and prints it, `python -m fedtutor stale` names what
-other code recorded, `python -m fedtutor again` plays that anew, `python -m fedtutor fold` makes one
-file of many results, `python -m fedtutor describe` says what is in them to machines, `python -m
-fedtutor benchmark` trains what notebook 07 reads, and `python -m fedtutor federate` gives every
-client a process of its own.
+    fedtutor notebooks --only 00          execute the lessons into build/executed
+    fedtutor reproduce "RepShare 1"       play what is missing of a printed table, beside ours
+    fedtutor federate fccl --rounds 2     a method with a process for every client
+
+What only maintainers call is in the folder `tools` of the clone.
 """
 
 import argparse
@@ -18,26 +13,28 @@ import sys
 import time
 from pathlib import Path
 
-BEGAN = time.time()  # before anything that takes its time
-
-from . import __version__  # noqa: E402
-from .engine.files import ROOT  # noqa: E402
-from .errors import FedtutorError  # noqa: E402
+from . import __version__
+from .engine.files import ROOT, numbered, shown, write_atomically
+from .errors import FedtutorError, choose
 
 STOPPED = "stopped; what is done is kept, and the same command goes on from there"
+QUIET = ["--log-level=ERROR"]  # a kernel on this machine warns that its sockets are not encrypted
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The exit status: 0; 1 where something failed; 2 where no job is named; 130 after Ctrl-C.
+    """The exit status: 0; 1 where something failed; 2 where no job is named; 130 after Ctrl-C."""
+    return carry_out(command_line(), arguments)
+
+
+def carry_out(parser: argparse.ArgumentParser, arguments: list[str] | None) -> int:
+    """Read `arguments`, do what they name, and say one clear line about a user's mistake.
 
     A pipe that is closed early, as by `head`, is no failure.
     """
-    parser = command_line()
     options = parser.parse_args(arguments)
-    if options.job is None:
+    if getattr(options, "do", None) is None:
         parser.print_help(sys.stderr)
         return 2
-    options.began = BEGAN if arguments is None else time.time()
     os.environ.setdefault("TQDM_DISABLE", "1")
     try:
         status = options.do(options)
@@ -55,68 +52,75 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def command_line() -> argparse.ArgumentParser:
-    """All jobs with their options; each wing registers its own."""
-    from .experiments import commands as experiments
+    """All jobs with their options."""
     from .processes import commands as processes
-    from .report import commands as report
-    from .site import commands as site
+    from .report import reproduce
 
     called = "fedtutor" if Path(sys.argv[0]).stem == "fedtutor" else "python -m fedtutor"
-    parser = argparse.ArgumentParser(prog=called, description=__doc__)
-    parser.add_argument("--version", action="version", version=f"fedtutor {__version__}",
-                        help="print the version and stop")  # fmt: skip
+    parser = argparse.ArgumentParser(
+        prog=called, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"fedtutor {__version__}",
+        help="print the version and stop",
+    )
     jobs = parser.add_subparsers(dest="job", metavar="JOB", help="JOB --help shows its options")
-    site.register(jobs)
-    job = jobs.add_parser("exercises", help="make the exercises from their solutions")
+    job = jobs.add_parser("notebooks", help="execute the lessons, by number or all")
     job.add_argument("--only", nargs="+", default=[], metavar="NN", help="e.g. --only 00 02b")
     job.add_argument("--folder", type=Path, default=ROOT / "notebooks", help="where they lie")
-    job.set_defaults(do=make_exercises)
-    job = jobs.add_parser("assignment", help="write a notebook's exercises for nbgrader")
-    job.add_argument("only", nargs="+", metavar="NN", help="notebooks by number, e.g. 01 03")
-    job.add_argument("--course", type=Path, default=Path("course"), help="nbgrader's folder")
-    job.add_argument("--exercises", type=int, nargs="+", default=[], metavar="N",
-                     help="these alone, e.g. --exercises 1 3")  # fmt: skip
-    job.set_defaults(do=make_assignments)
-    job = jobs.add_parser("course", help="copy all but solutions and tests, for students")
-    job.add_argument("folder", type=Path, help="a new folder")
-    job.add_argument("--clear", action="store_true", help="notebooks without outputs")
-    job.set_defaults(do=make_course)
-    experiments.register(jobs)
-    report.register(jobs)
+    job.add_argument("--profile", default="quick", help="quick (default) or paper")
+    job.add_argument(
+        "--output",
+        type=Path,
+        default=ROOT / "build" / "executed",
+        help="where the executed copies go; default build/executed",
+    )
+    job.set_defaults(do=execute_all)
+    reproduce.register(jobs)
     processes.register(jobs)
     return parser
 
 
-def make_assignments(options) -> int:
-    from .engine.files import numbered, shown
-    from .notebook.assignments import write
+def execute_all(options) -> int:
+    """Execute notebooks into a folder of copies; the status is 1 where a cell failed."""
+    from .experiments.recipes import PROFILES
 
-    folder = ROOT / "notebooks" / "solutions"
-    for path in numbered(folder, options.only, kind="solutions for"):
-        target, points = write(path, options.course, options.exercises)
-        name = target.parent.name
-        print(f"{shown(target)}: {points} points; nbgrader generate_assignment {name} --create")
-    return 0
+    choose(options.profile, PROFILES, kind="profile", where="--profile")
+    paths, failed, began = numbered(options.folder, options.only), 0, time.monotonic()
+    for path in paths:
+        print(f"{path.stem} ... ", end="", flush=True)
+        start = time.monotonic()
+        problem = execute(path, options.output / path.name, options.profile)
+        failed += bool(problem)
+        print(f"{time.monotonic() - start:.0f} s{'; ' * bool(problem)}{problem}", flush=True)
+    print(
+        f"{len(paths)} notebooks, {failed} failed, {time.monotonic() - began:.0f} s; "
+        f"copies with outputs are in {shown(options.output)}"
+    )
+    return 1 if failed else 0
 
 
-def make_course(options) -> int:
-    from .notebook.course import write
+def execute(path: Path, copy: Path, profile: str = "quick") -> str:
+    """Run one notebook by papermill into `copy`, also where a cell fails; what failed, or ""."""
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
 
-    notebooks = write(options.folder, clear=options.clear)
-    print(f"{len(notebooks)} notebooks without solutions in {options.folder}")
-    return 0
-
-
-def make_exercises(options) -> int:
-    """Copy questions, stubs and checks from `solutions/` into the notebooks.
-
-    It stands here, as the wing `notebook` draws: a queue runs where nothing that draws is there.
-    """
-    from .notebook.exercises import generate
-
-    for path in generate(options.folder, options.only):
-        print(f"{path.stem}: new exercises; now python -m fedtutor refresh --only {path.stem}")
-    return 0
+    write_atomically(copy, lambda name: None)  # one clear error for a folder that is read-only
+    try:
+        papermill.execute_notebook(
+            path,
+            copy,
+            parameters={} if profile == "quick" else {"profile": profile},
+            cwd=path.parent,
+            kernel_name="python3",
+            progress_bar=False,
+            extra_arguments=QUIET,
+        )
+    except PapermillExecutionError as error:
+        return f"FAILED in cell {error.exec_count}: {error.ename}: {error.evalue}"
+    return ""
 
 
 if __name__ == "__main__":

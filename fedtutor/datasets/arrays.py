@@ -37,24 +37,21 @@ class Pixels(NamedTuple):
 
 
 def npz(path: Path) -> Pixels:
-    """`images` (uint8 [n, h, w] or [n, h, w, 3]) and `labels`, as data/README.md describes.
-
-    A packed file (`experiments/packing.py`) has an array `rows`, too: only these images are in it.
-    """
+    """`images` (uint8 [n, h, w] or [n, h, w, 3]) and `labels`, as data/README.md describes."""
     with reading(path):
         y = _int64(array(path, "labels"), path)
-        count, place = packed(path, len(y))
 
     def blocks(rows, size):
         with reading(path), member(path, "images") as file:
             shape, dtype = _header(file)
-            if dtype != np.uint8 or shape[0] != count or shape[3:] not in ((), (1,), (3,)):
+            if dtype != np.uint8 or shape[0] != len(y) or shape[3:] not in ((), (1,), (3,)):
                 raise DataError(
-                    f"the images are {dtype} {list(shape)}, with {count} labels", where=shown(path),
+                    f"the images are {dtype} {list(shape)}, with {len(y)} labels",
+                    where=shown(path),
                     do="store uint8 images [n, h, w] or [n, h, w, 3]",
-                )  # fmt: skip
+                )
             shape = shape[:3] if shape[3:] == (1,) else shape
-            yield from _selected(file, shape, place(rows))
+            yield from _selected(file, shape, rows)
 
     return Pixels(y, blocks)
 
@@ -64,8 +61,7 @@ def jpeg_npz(path: Path) -> Pixels:
     with reading(path):
         y = _int64(array(path, "labels"), path)
         offsets = _int64(array(path, "offsets"), path)
-        count, place = packed(path, len(y))
-        if len(offsets) != count + 1 or (np.diff(offsets) <= 0).any():
+        if len(offsets) != len(y) + 1 or (np.diff(offsets) <= 0).any():
             raise ValueError("offsets and labels do not fit")
 
     def decoded(rows, size):
@@ -73,7 +69,7 @@ def jpeg_npz(path: Path) -> Pixels:
             if _header(file)[1] != np.uint8:
                 raise ValueError("jpeg is not bytes")
             at = 0
-            for part in parts(place(rows)):
+            for part in parts(rows):
                 images = []
                 for start, end in zip(offsets[part], offsets[part + 1], strict=True):
                     file.read(int(start) - at)
@@ -82,7 +78,7 @@ def jpeg_npz(path: Path) -> Pixels:
                 yield np.stack(images)
 
     def blocks(rows, size):
-        if len(y) < MANY or count < len(y):
+        if len(y) < MANY:
             return decoded(rows, size)
         state = path.stat()
         name = f"{path.parent.name}-{path.stem}-{size}-{state.st_size:x}-{state.st_mtime_ns:x}"
@@ -90,28 +86,6 @@ def jpeg_npz(path: Path) -> Pixels:
         return from_cache(name, len(y), rows, size, every)
 
     return Pixels(y, blocks)
-
-
-def packed(path: Path, total: int) -> tuple[int, Callable[[np.ndarray], np.ndarray]]:
-    """How many images a file holds, and a function from row numbers to places in it."""
-    with zipfile.ZipFile(path) as archive:
-        if "rows.npy" not in archive.namelist():
-            return total, lambda rows: rows
-    held = _int64(array(path, "rows"), path)
-    if (np.diff(held) <= 0).any() or (len(held) and not 0 <= held[0] <= held[-1] < total):
-        raise ValueError("rows are not ascending numbers of images")
-
-    def place(rows):
-        missing = np.setdiff1d(rows, held)
-        if len(missing):
-            raise DataError(
-                f"{path.name} was packed for other runs: {len(missing)} of {len(rows)} images, "
-                f"such as number {missing[0]}, are not in it", where=shown(path),
-                do="pack again with the runs that you want (python -m fedtutor queue pack)",
-            )  # fmt: skip
-        return np.searchsorted(held, rows)
-
-    return len(held), place
 
 
 @contextmanager

@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ..engine.files import ROOT, shown
+from ..engine.files import DATA, shown
 from ..errors import DataError, choose, whole
 from ..images import NO_LABEL, Images
 from .arrays import array, fitted
 from .cache import reading
 
-BUNDLED = ROOT / "data" / "bundled" / "digits_mini.npz"
+BUNDLED = DATA / "bundled" / "digits_mini.npz"
 
 FINGERPRINTS = {
     "mnist": "d3d0083f1c09",

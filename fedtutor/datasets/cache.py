@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from ..engine.files import ROOT, locked, shown
+from ..engine.files import CLONE, DATA, locked, shown
 from ..errors import DataError, StorageError
 
 TIMEOUT = 30  # seconds without an answer from a server
@@ -28,7 +28,8 @@ DAMAGED = (OSError, ValueError, EOFError, KeyError, IndexError, zipfile.BadZipFi
 
 def folder() -> Path:
     """Where the cache lies."""
-    return Path(os.environ.get("FEDTUTOR_CACHE") or ROOT / "data" / "cache")
+    own = DATA / "cache" if CLONE else Path.home() / ".cache" / "fedtutor"
+    return Path(os.environ.get("FEDTUTOR_CACHE") or own)
 
 
 def made_once(target: Path, make: Callable[[Path], Path]) -> Path:

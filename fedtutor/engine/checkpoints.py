@@ -18,7 +18,7 @@ import torch
 from ..channel import SERVER
 from ..errors import SettingError, StorageError
 from .asking import PLAIN
-from .files import ROOT, damaged, key_of, load_tensors, save_tensors, shown
+from .files import DATA, damaged, key_of, load_tensors, save_tensors, shown
 from .kinds import is_a
 from .optimizers import new_optimizer
 
@@ -47,7 +47,7 @@ def folder_to_write(folder, name: str) -> Path:
     """
     if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
         raise SettingError(f"{name} = {folder!r}", where=name, do="give the path of a folder")
-    path, data = Path(folder), ROOT / "data"
+    path, data = Path(folder), DATA
     if path.exists() and not path.is_dir():
         raise StorageError(f"{path.name} is a file", where=shown(path), do="give a folder")
     inside = path.resolve().is_relative_to(data)

@@ -19,7 +19,10 @@ from filelock import FileLock
 
 from ..errors import SettingError, StorageError
 
-ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(__file__).resolve().parents[1]
+CLONE = (PACKAGE.parent / "data" / "published").is_dir()  # else it is installed without its clone
+ROOT = PACKAGE.parent if CLONE else Path.cwd()  # what is written lies below it
+DATA = PACKAGE.parent / "data" if CLONE else PACKAGE / "data"
 
 
 def key_of(*parts) -> str:

@@ -1,14 +1,13 @@
-"""What was run, with which settings and code, and what came out.
+"""What was run, with which settings, and what came out.
 
 - Settings: `recipes`. One run: `run`. What it leaves: `results`, and `stored` in files;
   all of it as a table: `runs()`, of `frame`. What functions saw in every round: `looks`.
 - Who sends what in a round: `exchange`, counted in rounds that are played for it.
-- With what it was made: `environment`, `commits`, `code_hash`; whether that has changed: `stale`,
-  of all that is recorded: `everything`; to play it anew: `again`.
-- All runs at the papers' settings: `manifest` lists them, `worker` plays them in the processes of
-  `jobs`, `packing` carries their images to another machine, `rehearsal` tries them before.
-- Notebook 07: `arenas` and `ranks`, recorded by `recording`. Notebook 06: `attack_studies`,
-  `attack_messages`, recorded by `attack_list`.
+- With what it was made: `environment`, `commits`.
+- Runs that stand for printed tables: `manifest` lists them, `worker` plays them in the processes
+  of `jobs`, `rehearsal` tries them before.
+- Notebook 07: `arenas` and `ranks`. Notebook 06: `attack_studies`, `attack_messages` and
+  `attack_list`.
 """
 
 from .exchange import exchange

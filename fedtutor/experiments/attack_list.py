@@ -2,10 +2,8 @@
 
 `study` reads the numbers of one from `data/attacks/<name>.json`, or computes them. The file holds
 what was asked, on which machine it was computed, and numbers: no weights, no images, no pixels.
-What takes longer than a reading waits in `data/attacks/queue.toml`, with minutes:
-
-    python -m fedtutor queue attacks                what waits, then as many as the minutes allow
-    python -m fedtutor queue attacks --only NAME    that one, of either list, anew
+What takes longer than a reading is listed in `data/attacks/queue.toml`, with minutes.
+`python -m tools.record attack NAME` computes one of either list anew.
 """
 
 import json
@@ -16,17 +14,16 @@ from inspect import signature
 from pathlib import Path
 from statistics import mean
 
-from ..engine.files import ROOT, damaged, load_json, save_json, shown
-from ..errors import StorageError, choose
+from ..engine.files import DATA, damaged, load_json, save_json, shown
+from ..errors import choose
 from ..papers import spread
-from . import code_hash, jobs, looks, recipes, stale
-from .attack_messages import ATTACKS, averages, papers
-from .attack_studies import OVERFIT, figure_six, likelihood, many_pictures, memory
+from .attack_messages import averages, papers
+from .attack_studies import figure_six, likelihood, many_pictures, memory
 from .commits import require_committed
 from .environment import environment
 from .recipes import checked, read_toml
 
-FOLDER = ROOT / "data" / "attacks"
+FOLDER = DATA / "attacks"
 QUEUE = FOLDER / "queue.toml"
 PARTS = {"format", "name", "setting", "environment", "cpu_seconds", "numbers"}
 KEYS = {"name": str, "like": str, "value": float, "minutes": float, "device": str, "options": dict}
@@ -66,16 +63,6 @@ STUDIES: dict[str, tuple[Callable, dict]] = {  # what the notebook reads
        for name, options in DEFENSES.items()},
 }  # fmt: skip
 
-TRAINED = {  # study -> methods and networks that it trains, beside those that its options name
-    likelihood: ["fedavg", *OVERFIT["models"]],
-    memory: ["fedavg", "small_convnet"],
-    many_pictures: ["fedavg", "fedlgd"],
-    papers: [*ATTACKS],
-    averages: ["repshare"],
-    figure_six: [],
-}
-BY_RECIPE = (figure_six, papers, averages)  # these play runs of the recipe "attacks"
-
 
 def study(name: str, *, recompute: bool = False, keep: bool = False, device="cpu",
           threads: int = 1, **changes) -> dict:  # fmt: skip
@@ -104,7 +91,7 @@ def study(name: str, *, recompute: bool = False, keep: bool = False, device="cpu
     numbers = json.loads(json.dumps(function(**options, **where)))
     if keep:
         save_json(path, {"format": 1, "name": name, "setting": setting,
-                         "environment": {**environment(), "code": code_now(function, options)},
+                         "environment": environment(),
                          "numbers": numbers,
                          "cpu_seconds": round(time.process_time() - began, 1)})  # fmt: skip
     return numbers
@@ -113,49 +100,6 @@ def study(name: str, *, recompute: bool = False, keep: bool = False, device="cpu
 def listed() -> dict[str, tuple[Callable, dict]]:
     """Every study by name: its function and its options."""
     return STUDIES | {row["name"]: (row["function"], row["options"]) for row in waiting()}
-
-
-def code_now(function: Callable, options: dict) -> dict:
-    """`code_hash.code_of_study`: the study's function, what it trains, and its recipe's values."""
-    if (root := looks.root_of(function)) is None:
-        return {"hash": None, "unknown": f"{function.__name__} is not in the package"}
-    names, values = [*TRAINED.get(function, ()), *_texts(options)], {}
-    if function in BY_RECIPE:
-        recipe = recipes.load("attacks", profile=options.get("profile", "quick"),
-                              scenario=options.get("scenario"))  # fmt: skip
-        values = recipe.values()
-        names += [recipe.scenario, *recipe.settings.models]
-    return code_hash.code_of_study(root, names, values)
-
-
-def _texts(value) -> list[str]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        return [text for part in value for text in _texts(part)]
-    return [value] if isinstance(value, str) else []
-
-
-def states() -> list[dict]:
-    """One row per recorded study, as `stale.states` has them for results.
-
-    Unknown: recorded before studies knew their code, damaged, or of a study that is not listed.
-    """
-    rows, known = [], listed()
-    for path in sorted(FOLDER.glob("*.json")):
-        try:
-            about = load_json(path)["environment"]
-            git, made = about.get("git") or {}, about.get("code")
-        except (AttributeError, KeyError, StorageError, TypeError):
-            git, made = {}, {"hash": None, "unknown": "it cannot be read"}
-        now = code_now(*known[path.stem]) if path.stem in known else {}
-        state, words = stale.UNKNOWN, "here no study has that name"
-        if now:
-            state, words = stale.compared(made, now)
-        rows.append({"folder": "attacks", "result": path.stem, "state": state, "changed": words,
-                     "dirty": bool(git.get("dirty")),
-                     "commit": (git.get("commit") or "")[:7]})  # fmt: skip
-    return rows
 
 
 def _file(name: str) -> Path:
@@ -176,19 +120,6 @@ def waiting(path: Path = QUEUE) -> list[dict]:
     return sorted(rows, key=lambda row: -row["value"])
 
 
-def queued() -> list[dict]:
-    """name | data | size (networks or seeds) | minutes | on | done, one row per queued study."""
-    rows = []
-    for row in waiting():
-        o = row["options"]
-        count = (f"{o['networks'] + o['targets']} networks" if "networks" in o
-                 else f"{len(o['seeds'])} seeds")  # fmt: skip
-        rows.append({"name": row["name"], "data": o.get("pool") or o["scenario"], "size": count,
-                     "minutes": round(row["minutes"]), "on": row["device"],
-                     "done": _file(row["name"]).exists()})  # fmt: skip
-    return rows
-
-
 def sizes() -> list[dict]:
     """What was found with more shadow networks, or in another setting, each below its original.
 
@@ -206,38 +137,3 @@ def sizes() -> list[dict]:
             rows[name] = {"study": row["like"], "data": o["pool"], "networks": o["networks"],
                           **areas, "found at 1 %": spread(tpr, 3)}  # fmt: skip
     return list(rows.values())
-
-
-def work(*, minutes: float, only: str = "", device: str = "cpu", threads: int = 1,
-         say: Callable = print) -> list[str]:  # fmt: skip
-    """Play what waits, most valuable first, as far as `minutes` go by estimate; the names played.
-
-    `only`: the study of that name, of either list, even where it is done. What needs another device
-    or data that are not here is named and left, and so is one that fails.
-    """
-    began, played, tasks = time.monotonic(), [], []
-    rows = [row for row in waiting() if not _file(row["name"]).exists()]
-    if only:
-        choose(only, listed(), kind="study", where="queue attacks")
-        rows = [{"name": only, "minutes": 0.0, "device": device}]
-    options = {"recompute": True, "keep": True, "device": device, "threads": threads}
-    for row in rows:
-        if row["device"] == "cuda" and not device.startswith("cuda"):
-            say(f"{row['name']}: left, it is for cuda")
-        else:
-            tasks.append(jobs.Task(study, (row["name"],), options, about=row["name"],
-                                   minutes=row["minutes"]))  # fmt: skip
-    left = {task.about: task.minutes for task in tasks}
-    for task, outcome, value in jobs.through(
-        tasks, minutes=minutes, finish=True,
-        refuse=lambda task: require_committed(FOLDER),  # before the first start
-    ):  # fmt: skip
-        del left[task.about]
-        if outcome == jobs.DONE:
-            played.append(task.about)
-            say(f"{task.about}: {(time.monotonic() - began) / 60:.1f} minutes so far")
-        else:
-            say(f"{task.about}: left, {getattr(value, 'what', value)}")
-    for name, needs in left.items():
-        say(f"{name}: left, it needs about {needs:g} minutes")
-    return played

@@ -10,8 +10,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from ..datasets import sources
-from ..engine.files import ROOT, load_json, shown
+from ..engine.files import PACKAGE, ROOT, shown
 from ..errors import SettingError
 
 DECIDE = ("fedtutor", "data/recipes")
@@ -28,7 +27,8 @@ def git_commit(root: Path = ROOT) -> dict | None:
 def changed(root: Path = ROOT) -> list[str] | None:
     """Files of code or recipes that differ from the commit or are new; None outside a clone."""
     try:
-        if Path(_git(root, "rev-parse", "--show-toplevel").strip()).resolve() != root.resolve():
+        top = Path(_git(root, "rev-parse", "--show-toplevel").strip()).resolve()
+        if top != root.resolve() or not (top / "fedtutor").is_dir():
             return None
         listed = _git(root, "status", "--porcelain", "-z", "-uall", "--no-renames", "--", *DECIDE)
     except (OSError, subprocess.CalledProcessError):
@@ -36,34 +36,18 @@ def changed(root: Path = ROOT) -> list[str] | None:
     return sorted(entry[3:] for entry in listed.split("\0") if entry)
 
 
-def commit(root: Path = ROOT) -> dict | None:
-    """The commit that runs: of the clone, or what `queue pack` noted, if the code is the same."""
-    if found := git_commit(root):
-        return found
-    for folder in sources.folders_of_data():
-        if (file := folder / "commit.json").exists():
-            note = load_json(file)
-            if isinstance(note, dict) and note.get("code") == code():
-                return {key: note[key] for key in ("commit", "dirty")}
-    return None
-
-
 def code() -> str:
-    """12 hex digits over the package's files and the recipes, byte by byte."""
+    """12 hex digits over the package's Python files, byte by byte."""
     digest = hashlib.sha256()
-    for file in sorted([*ROOT.glob("fedtutor/**/*.py"), *ROOT.glob("data/recipes/*.toml")]):
-        digest.update(str(file.relative_to(ROOT)).encode() + file.read_bytes())
+    for file in sorted(PACKAGE.rglob("*.py")):
+        digest.update(file.relative_to(PACKAGE).as_posix().encode() + file.read_bytes())
     return digest.hexdigest()[:12]
 
 
 def uncommitted(folder, *, root: Path = ROOT) -> list[str]:
     """Why nothing may be recorded in `folder`: files that differ from the commit, else []."""
-    if not Path(folder).resolve().is_relative_to((root / "data").resolve()):
-        return []
-    if (found := changed(root)) is not None:
-        return found
-    note = commit(root) or {}
-    return ["what `queue pack` noted here as uncommitted"] if note.get("dirty") else []
+    inside = Path(folder).resolve().is_relative_to((root / "data").resolve())
+    return (changed(root) or []) if inside else []
 
 
 def require_committed(folder, *, root: Path = ROOT) -> None:

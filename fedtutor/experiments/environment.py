@@ -1,11 +1,10 @@
-"""What the numbers of a run may depend on: versions, processor, memory, and the code it used."""
+"""What the numbers of a run may depend on: versions, processor, memory, and the commit."""
 
 import os
 import platform
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -13,9 +12,7 @@ from pathlib import Path
 import torch
 
 from .. import __version__
-from . import stale
-from .commits import commit
-from .recipes import Recipe
+from .commits import git_commit
 
 CAPS = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR")
 
@@ -27,16 +24,10 @@ def environment(device="cpu", threads: int = 1) -> dict:
     return {
         "fedtutor": __version__, "python": platform.python_version(), "torch": torch.__version__,
         "torchvision": version("torchvision"), "numpy": version("numpy"),
-        "platform": platform.system(), "git": commit(), "threads": threads,
+        "platform": platform.system(), "git": git_commit(), "threads": threads,
         "device": torch.cuda.get_device_name(device) if gpu else cpu,
         "processor": processor(), "instructions": instructions(),
     }  # fmt: skip
-
-
-def made_by(recipe: Recipe, method: str, device="cpu", threads: int = 1) -> dict:
-    """`environment`, and the code that such a run uses: what its result says of its making."""
-    code = stale.code_now(method, asdict(recipe.settings), recipe.scenario)
-    return {**environment(device, threads), "code": code}
 
 
 @cache

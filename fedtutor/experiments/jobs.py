@@ -1,6 +1,6 @@
 """Runs in processes of their own: how they are started, watched and stopped.
 
-The queue, the benchmark, rehearsals and the list of attacks start everything here. A run that fails
+The benchmark, rehearsals and `reproduce` start everything here. A run that fails
 or is killed stops no other; Ctrl-C, or whoever stops listening, stops them all. They do not outlive
 the process that started them, however it ended.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-DONE, FAILED, STOPPED, REFUSED = "done", "failed", "stopped", "refused"
+DONE, FAILED, REFUSED = "done", "failed", "refused"
 
 
 class Killed(Exception):
@@ -32,7 +32,6 @@ class Task:
     given: tuple = ()
     options: dict = field(default_factory=dict)
     about: object = None  # whatever the caller knows it by
-    minutes: float = 0.0  # with less than that it is not started
     gb: float = 0.0  # of memory
     threads: int | None = None  # of torch within an operation; None: as torch has it
     fork: bool = False  # quick, from a parent that holds little; where there is no fork: anew
@@ -107,40 +106,34 @@ def alone(task: Task):
     return value
 
 
-def through(tasks: Iterable[Task], *, minutes: float = float("inf"), at_once: int = 1,
-            memory: float = float("inf"), finish: bool = False,
-            refuse: Callable | None = None) -> Iterator[tuple]:  # fmt: skip
-    """Play tasks in their order until `minutes` are over; (task, outcome, value) as each ends.
+def through(
+    tasks: Iterable[Task],
+    *,
+    at_once: int = 1,
+    memory: float = float("inf"),
+    refuse: Callable | None = None,
+) -> Iterator[tuple]:
+    """Run tasks in their order; (task, outcome, value) as each ends.
 
-    `at_once` of them work side by side where their gigabytes fit into `memory`. One that needs more
-    than the time that is left is passed over, and comes out nowhere. `refuse(task)` is asked before
-    a start: a reason is a REFUSED one. When the time is up those that work are STOPPED, or come to
-    their end with `finish`.
+    `at_once` of them work side by side where their gigabytes fit into `memory`. `refuse(task)` is
+    asked before a start: a reason is a REFUSED one.
     """
-    deadline, waiting, working = time.time() + 60 * minutes, list(tasks), []
+    waiting, working = list(tasks), []
     try:
-        while True:
+        while waiting or working:
             for job in list(working):
                 if (found := job.outcome()) is not None:
                     working.remove(job)
                     yield job.task, *found
-            left = (deadline - time.time()) / 60
             for task in list(waiting):
                 used = sum(job.task.gb for job in working)
-                if len(working) >= at_once or left <= 0:
+                if len(working) >= at_once or (working and used + task.gb > memory):
                     break
-                if task.minutes > left or used + task.gb > memory:
-                    continue
                 waiting.remove(task)
                 if reason := refuse and refuse(task):
                     yield task, REFUSED, reason
                 else:
                     working.append(Job(task))
-            while left <= 0 and not finish and working:
-                working[0].stop()
-                yield working.pop(0).task, STOPPED, None
-            if not working:
-                return
             time.sleep(0.05)
     finally:
         for job in working:

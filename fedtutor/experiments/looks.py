@@ -5,13 +5,14 @@ round, such as one that compares the clients' networks. What it returned lies in
 
     data/looks/<recipe>/<profile>/<scenario>.jsonl      a run and a look per line
 
-with the settings of the run and with the code that made it: that of the run, and the look's own
-(`code_hash.py`). `notebook.Run.looks` reads it, and records it where FEDTUTOR_RECORD is set.
+with the settings of the run. `notebook.Run.looks` reads it, and records it where FEDTUTOR_RECORD is
+set.
 """
 
 import base64
 import json
 import math
+import sys
 import warnings
 from dataclasses import asdict, dataclass, fields
 from functools import partial
@@ -21,14 +22,14 @@ from types import FunctionType
 import numpy as np
 import torch
 
-from ..engine.files import ROOT, key_of, locked, shown
+from ..engine.files import DATA, key_of, locked, shown
 from ..errors import SettingError
-from . import code_hash, stale, stored
+from . import stored
 from .commits import require_committed
 from .recipes import Recipe
 from .results import Result, is_of, parameters_of, result_path
 
-LOOKS = ROOT / "data" / "looks"
+LOOKS = DATA / "looks"
 FORMAT = 1
 MOST = 1_000_000  # bytes of a file; a larger one is a burden for everybody who clones
 KINDS = "biuf"  # of the values of an array: truth, whole numbers, floating point
@@ -48,7 +49,7 @@ class Seen:
     seed: int
     look: str  # such as "measures.mmd"
     options: dict  # of a look that is a `partial`
-    environment: dict  # as of a result; "code" has the look among its roots
+    environment: dict  # as of a result
     seen: list  # packed; `values` unpacks
 
     @property
@@ -64,8 +65,8 @@ def root_of(look) -> tuple[str, str] | None:
         return None
     package, _, module = function.__module__.partition(".")
     root = module, function.__qualname__
-    known = package == code_hash.PACKAGE and code_hash.defined(code_hash.OURS, *root)
-    return root if known else None
+    known = getattr(sys.modules.get(function.__module__), function.__name__, None) is function
+    return root if package == __name__.partition(".")[0] and known else None
 
 
 def options_of(look) -> dict:
@@ -158,14 +159,13 @@ def keep(recipe: Recipe, look, run: Result, values: list, *, folder=None) -> See
     folder = LOOKS if folder is None else folder
     path, root = path_of(recipe, run.method, run.seed, look, folder=folder), root_of(look)
     require_committed(folder)
-    code = stale.code_now(run.method, run.settings, recipe.scenario, [root])
     line = Seen(
         recipe=recipe.name, profile=recipe.profile,
         scenario={"name": recipe.scenario, "options": recipe.scenario_options},
         method=run.method, parameters=parameters_of(recipe, run.method),
         settings=asdict(recipe.settings), overrides=recipe.overrides, seed=run.seed,
         look=".".join(root), options=options_of(look),
-        environment={**run.environment, "code": code}, seen=[packed(v) for v in values],
+        environment=run.environment, seen=[packed(v) for v in values],
     )  # fmt: skip
     file = stored.folded(path)
     with locked(file):

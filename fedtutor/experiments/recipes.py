@@ -34,14 +34,14 @@ from pathlib import Path
 import pandas as pd
 
 from .. import scenarios
-from ..engine.files import ROOT, once_per_version, shown
+from ..engine.files import DATA, once_per_version, shown
 from ..engine.kinds import is_a, words_of
 from ..errors import SettingError, choose
 from ..methods import METHODS, Method, make, parameters
 from ..scenarios import SCENARIOS
 from ..settings import FIELDS, Settings
 
-RECIPES = ROOT / "data" / "recipes"
+RECIPES = DATA / "recipes"
 PROFILES = ("quick", "paper")
 PARTS = ("scenario_options", "settings", "methods")
 SET_BY_YOU = "you: overrides"

@@ -6,7 +6,7 @@ checkpoint leads from the first to the second, and the peak memory is that of th
 What is smaller than in the recipe (images, epochs) is given as overrides and written down beside
 every number. Accuracies are not: two rounds say nothing about them.
 
-    python -m fedtutor rehearse fccl --scenario digits-partial --overrides '{"batch_size": 256}'
+    python -m tools.record rehearse fccl --scenario digits-partial --overrides '{"batch_size": 256}'
 """
 
 import itertools
@@ -21,15 +21,15 @@ import torch
 
 from .. import methods, rounds, scenarios
 from ..engine.checks import has_numbers
-from ..engine.files import ROOT, damaged, load_json, save_json, shown
+from ..engine.files import DATA, damaged, load_json, save_json, shown
 from ..errors import StorageError, TrainingError, choose
 from ..federation import Federation
 from . import jobs, recipes
 from .commits import require_committed
-from .environment import made_by, peak_memory
+from .environment import environment, peak_memory
 from .recipes import Recipe
 
-REHEARSALS = ROOT / "data" / "rehearsals"
+REHEARSALS = DATA / "rehearsals"
 FORMAT = 1  # of the file
 ROUNDS = 2
 
@@ -64,7 +64,7 @@ def rehearse(name: str, *, scenario: str | None = None, names: Sequence[str] | N
                 "method": method, "profile": profile, "reduced": reduced(full, recipe, method),
                 "networks": recipe.settings.models, "batch_size": recipe.settings.batch_size,
                 "public_batch_size": recipe.settings.public_batch_size,
-                "environment": made_by(recipe, method, device, threads),
+                "environment": environment(device, threads),
             }  # fmt: skip
             with tempfile.TemporaryDirectory() as checkpoint:
                 row |= _played(recipe, method, checkpoint=checkpoint, **options)
@@ -164,7 +164,7 @@ def table(recipe: str, *, folder=REHEARSALS) -> pd.DataFrame:
     if not lines:
         raise StorageError(
             f"no rehearsal of {recipe}", where=shown(folder),
-            do=f"run python -m fedtutor rehearse {recipe}",
+            do=f"run python -m tools.record rehearse {recipe}",
         )  # fmt: skip
     return pd.DataFrame(lines)
 

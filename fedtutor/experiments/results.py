@@ -15,15 +15,15 @@ import numpy as np
 import pandas as pd
 
 from .. import methods
-from ..engine.files import ROOT, save_json, shown
+from ..engine.files import DATA, save_json, shown
 from ..errors import SettingError, StorageError
 from ..measures import inter, intra
 from ..papers import spread
 from ..settings import Settings
-from . import stale, stored
+from . import stored
 from .recipes import Recipe, scenario_options_of
 
-RESULTS = ROOT / "data" / "results"
+RESULTS = DATA / "results"
 FORMAT = 1  # of a result file; a change of what a key means is a new format
 PARTS = {
     "scenario": ("name", "title", "options", "stand_in", "fingerprint"),
@@ -46,7 +46,7 @@ class Result:
     settings: dict  # all settings, resolved
     overrides: dict  # what differs from the recipe, as given
     seed: int
-    environment: dict  # versions, processor, device, threads, git commit, code (`code_hash.py`)
+    environment: dict  # versions, processor, device, threads, git commit
     history: dict  # accuracy matrices, losses, bytes, seconds, per round
     headline: dict  # the last round: round, intra, inter, worst
     best: dict  # the round with the highest intra-domain accuracy, the same keys
@@ -162,22 +162,16 @@ def _checked(there: stored.Entry) -> Result:
     return there.result
 
 
-def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS,
-             warn: bool = True) -> Result | None:  # fmt: skip
+def recorded(recipe: Recipe, method: str, seed: int, *, folder=RESULTS) -> Result | None:
     """What `folder` keeps of this run; None where there is nothing, or of other settings.
 
     An option that is younger than the file counts as its default. The data are not looked at, so
-    that a result can be read where they are absent. One that other code recorded is read, with a
-    warning that says so.
+    that a result can be read where they are absent.
     """
     if (there := stored.entry(result_path(recipe, method, seed, folder=folder))) is None:
         return None
     found = _checked(there)
-    if not is_of(found, recipe, method, seed):
-        return None
-    if warn:
-        stale.warn([found])
-    return found
+    return found if is_of(found, recipe, method, seed) else None
 
 
 def is_of(found, recipe: Recipe, method: str, seed: int) -> bool:

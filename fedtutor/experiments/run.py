@@ -13,8 +13,8 @@ from ..engine.counting import Work
 from ..engine.workers import device_of
 from ..errors import SettingError, choose
 from ..federation import Federation
-from .commits import require_committed
-from .environment import made_by, peak_memory
+from .commits import code, require_committed
+from .environment import environment, peak_memory
 from .recipes import Recipe
 from .results import Result, accuracies, parameters_of, result_path, save_result
 
@@ -42,11 +42,11 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
             where=f"run of {method}", do="build the recipe's scenario, or load another recipe",
         )  # fmt: skip
     threads = threads or os.cpu_count() or 1
-    about = made_by(recipe, method, device, threads)  # now: the code may be edited while it runs
+    about = environment(device, threads)  # now: the code may be edited while it runs
     if checkpoint is not None:
         if not isinstance(checkpoint, Checkpoints):
             checkpoint = Checkpoints(checkpoint, every=120.0)
-        checkpoint.code = about["code"]["hash"]
+        checkpoint.code = code()
     if torch.device(device).type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     fed = Federation(
@@ -100,7 +100,7 @@ def result(recipe: Recipe, method: str, *, seed: int, scenario, history: dict, a
            device="cpu", **counted: dict) -> Result:  # fmt: skip
     """The `Result` of a run that has just ended in this process with `history`.
 
-    `about` is what `made_by` said when it began. `counted` joins the totals: "work", what all
+    `about` is what `environment` said when it began. `counted` joins the totals: "work", what all
     rounds computed (`counting.Work`); "start", the same before round 1 (what an artifact held is
     not in it), with the process's peak memory before the run.
     """

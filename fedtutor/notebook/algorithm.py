@@ -8,10 +8,10 @@ import html
 import re
 import tomllib
 
-from ..engine.files import ROOT
+from ..engine.files import DATA
 from ..errors import StorageError, choose
 
-BOXES = ROOT / "data" / "algorithms.toml"
+BOXES = DATA / "algorithms.toml"
 SIDES = ("server", "client")
 SYMBOL = re.compile(r"(\w[\u0300-\u036f]?)((?:[_^](?:\{[^{}]*\}|[^\W_]|\*))+)")
 SCRIPT = re.compile(r"([_^])(?:\{([^{}]*)\}|(.))")

@@ -200,7 +200,7 @@ def told_steps(seeds: Sequence[int]) -> list[str]:
     wanted = [(sums, names[0]), (means, names[0]), *((here, name) for name in (*ours, *names)),
               *((rows, name) for rows in (plain, free) for name in names)]  # fmt: skip
     if not all(name in rows for rows, name in wanted):
-        return ["Some rows are open: `python -m fedtutor benchmark` records them."]
+        return ["Some rows are open: `python -m tools.record benchmark` records them."]
 
     def points(more, less):
         return 100 * np.subtract(more, less)

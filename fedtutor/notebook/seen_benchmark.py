@@ -13,7 +13,7 @@ import pandas as pd
 from .. import measures
 from ..engine.kinds import is_ours
 from ..experiments import arenas, ranks, recipes
-from ..experiments.recording import SEEDS
+from ..experiments.arenas import SEEDS
 from ..figures import display_name, method_order
 from ..methods import METHODS
 from ..papers import spread
@@ -333,7 +333,7 @@ def told_virtual(virtual: Mapping[str, arenas.Entry], rounds: int) -> list[str]:
             "our setting is the reason.",
             unclear="On these images FedLGD cannot be told from FedAvg.",
         ))  # fmt: skip
-    return said or ["Some rows are open: `python -m fedtutor benchmark` records them."]
+    return said or ["Some rows are open: `python -m tools.record benchmark` records them."]
 
 
 def verdict_box() -> None:

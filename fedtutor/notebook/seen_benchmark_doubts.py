@@ -11,7 +11,7 @@ import pandas as pd
 
 from .. import measures, rounds
 from ..experiments import arenas, ranks, recipes
-from ..experiments.recording import SEEDS
+from ..experiments.arenas import SEEDS
 from ..figures import display_name
 from ..papers import spread, verdict
 from ..papers.verdicts import HOLDS, UNDECIDED
@@ -74,7 +74,7 @@ def told_lead(mini: Mapping[str, arenas.Entry], real: Mapping[str, arenas.Entry]
     pairs = [gains(entries, "scaffold", other, column) for entries, other, column in (
         (mini, "fedavg", OTHERS), (real, "fedavg", OTHERS), (real, "solo", OWN))]  # fmt: skip
     if not all(map(len, pairs)):
-        return ["Some rows are open: `python -m fedtutor benchmark` records them."]
+        return ["Some rows are open: `python -m tools.record benchmark` records them."]
     here, there, alone = pairs
     nova = gains(real, "fednova", "fedavg", OTHERS)
     return [

@@ -26,7 +26,7 @@ from tqdm.notebook import tqdm
 from .. import __version__, figures, methods, scenarios
 from ..engine.workers import device_of
 from ..errors import SettingError, choose
-from ..experiments import commits, looks, recipes, stale
+from ..experiments import commits, looks, recipes
 from ..experiments import results as kept
 from ..experiments.results import Result
 from ..experiments.run import different
@@ -89,25 +89,22 @@ class Run:
         asked = looks.different(look if isinstance(look, tuple) else (look,))
         per_seed = [self._seen(method, seed, asked, changes, live and seed == self.seeds[0])
                     for seed in self.seeds]  # fmt: skip
-        stale.warn([kept for kept, _ in per_seed for kept in kept])
         if not isinstance(look, tuple):
-            return [seen[look] for _, seen in per_seed]
-        return {looks.short_name(each): [seen[each] for _, seen in per_seed] for each in look}
+            return [seen[look] for seen in per_seed]
+        return {looks.short_name(each): [seen[each] for seen in per_seed] for each in look}
 
-    def _seen(self, method: str, seed: int, asked: tuple, changes: dict,
-              now: bool) -> tuple[list, dict]:  # fmt: skip
-        """(what was read from `data/looks/`, look -> what it saw) of one seed; `now`: trained."""
+    def _seen(self, method: str, seed: int, asked: tuple, changes: dict, now: bool) -> dict:
+        """Look -> what it saw in the run of one seed; `now`: trained, not read."""
         recipe, key = self._changed(changes), _key(method, seed, changes)
         record = bool(os.environ.get("FEDTUTOR_RECORD")) and not now
-        read, left = [], []
+        left = []
         for look in asked:
             if (*key, "looks", look) in self.results:
                 continue
             kept = None
             if not now and looks.root_of(look) and not recipe.recompute:
                 kept = looks.kept(recipe, method, seed, look)
-            if kept and not (record and _anew() and stale.is_stale(kept)):
-                read.append(kept)
+            if kept:
                 self.results[*key, "looks", look] = kept.values
             else:
                 left.append(look)
@@ -128,7 +125,7 @@ class Run:
                 self.results[*key, "looks", look] = values
                 if record:
                     looks.keep(recipe, look, self.results[key], values)
-        return read, {look: self.results[*key, "looks", look] for look in asked}
+        return {look: self.results[*key, "looks", look] for look in asked}
 
     def recorded(self, method: str, scenario: str | None = None, recipe: str | None = None,
                  profile: str = "quick", seeds: Sequence[int] | None = None,
@@ -141,9 +138,7 @@ class Run:
         reader's own `overrides` do not touch it, save "recompute". What else is missing, or of
         other settings, is computed now, or left out with `compute=False`. It is kept where the
         environment variable `FEDTUTOR_RECORD` is set, and where a notebook in the paper profile
-        computes the paper's own setting. Then it is computed anew, too, where other code recorded
-        it (unless FEDTUTOR_RECORD is "missing"); else that is read, with a warning.
-        `data/results/` takes nothing of uncommitted code.
+        computes the paper's own setting. `data/results/` takes nothing of uncommitted code.
         """
         asked = recipes.load(
             recipe or self.recipe.name, profile=profile, scenario=scenario, overrides=changes
@@ -154,7 +149,7 @@ class Run:
         results, there = [], {}
         for seed in self.seeds if seeds is None else seeds:
             there[seed] = self.results.get(_key(method, seed, about)) or kept.recorded(
-                asked, method, seed, folder=kept.RESULTS, warn=False
+                asked, method, seed, folder=kept.RESULTS
             )
         left_out = SHORT_RUNS if seeds is None and any(there.values()) else ()
         for seed, found in there.items():
@@ -162,8 +157,7 @@ class Run:
             if not found and (not compute or seed in left_out):
                 continue
             if key not in self.results:
-                anew = self.recipe.recompute or (_anew() and found and stale.is_stale(found))
-                if not found or anew:
+                if not found or self.recipe.recompute:
                     if keeps and not asked_to and (files := commits.uncommitted(kept.RESULTS)):
                         keeps = False  # who did not ask for it is not stopped by it
                         warnings.warn(f"not kept: {files[0]} is not committed", stacklevel=2)
@@ -171,7 +165,6 @@ class Run:
                     found = self._train(asked, method, seed, folder=keep)
                 self.results[key] = found
             results.append(self.results[key])
-        stale.warn(results)
         return results
 
     def federation(self, method: str, seed: int = 0, **changes) -> Federation:
@@ -264,11 +257,6 @@ def start(names: dict, *, recipe: str) -> Run:
     print(f"profile: {loaded.profile} · methods: {', '.join(run.methods)} · seeds: {run.seeds}")
     print(textwrap.fill(run.scenario.describe(), 100, subsequent_indent="  "))
     return run
-
-
-def _anew() -> bool:
-    """Whether what other code recorded is recorded anew."""
-    return os.environ.get("FEDTUTOR_RECORD", "") not in ("", "missing")
 
 
 def progress(title: str):

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..engine.files import ROOT, load_json, shown
+from ..engine.files import DATA, ROOT, load_json, shown
 from ..errors import SettingError, StorageError, choose
 from .printed import PAPERS, claims_of, tables
 from .verdicts import FAILS, FOR_STAND_IN, HOLDS, NOT_TESTABLE, UNDECIDED, kind, records_in
 
-OWNERS = ROOT / "data" / "owners.toml"
+OWNERS = DATA / "owners.toml"
 NOTEBOOKS = ROOT / "notebooks"
-SECOND = ROOT / "data" / "verdicts-elsewhere.json"  # made by tests/verdicts_elsewhere.py
+SECOND = DATA / "verdicts-elsewhere.json"  # made by tools/verdicts_elsewhere.py
 OURS, OPEN = "ours", "open"
 VERDICTS = (HOLDS, FOR_STAND_IN[HOLDS], FAILS, FOR_STAND_IN[FAILS], UNDECIDED, NOT_TESTABLE, OPEN)
 COLUMNS = ("paper", "claim", "where", "says", "tables", "measured", "verdict", "setting", "live",

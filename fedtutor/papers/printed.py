@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from ..engine.files import ROOT, load_json, once_per_version
+from ..engine.files import DATA, load_json, once_per_version
 from ..errors import StorageError, choose
 
-PUBLISHED = ROOT / "data" / "published"
+PUBLISHED = DATA / "published"
 PAPERS = ("FCCL", "FCCL+", "FedCSD", "RepShare", "FedLGD")
 
 

@@ -1,11 +1,11 @@
 """What `python -m fedtutor federate` does."""
 
+import argparse
 import json
 from pathlib import Path
 
 from ..engine.files import save_json
 from ..errors import SettingError
-from ..experiments.commands import count
 from ..methods import METHODS
 
 EQUAL = ("accuracy", "loss", "bytes")  # what the clock has no part in
@@ -127,3 +127,10 @@ def recipe_of(method: str) -> str:
 
 def _mean(values: list[float]) -> float:
     return sum(values) / len(values)
+
+
+def count(text: str) -> int:
+    """A whole number from 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)

@@ -17,7 +17,8 @@ from nvflare.collab import CollabCallError, collab
 from .. import rounds
 from ..engine.files import save_json
 from ..errors import FedtutorError, TrainingError
-from ..experiments import code_hash, recipes
+from ..experiments import recipes
+from ..experiments.commits import code
 from .messages import read, written
 from .site import Site
 from .stage import RemoteFederation, Unreachable
@@ -39,17 +40,14 @@ class Job:
         self.scenario, self.overrides, self.states = scenario, overrides, states
 
     def _parts(self) -> tuple:
-        """(scenario, method, settings, code hash), built in this process."""
+        """(scenario, method, settings), built in this process."""
         torch.set_num_threads(1)
         given = dict(text.split("=", 1) for text in self.overrides)
         asked = recipes.load(
             self.recipe, profile=self.profile, scenario=self.scenario or None,
             overrides={key: json.loads(value) for key, value in given.items()},
         )  # fmt: skip
-        scenario = asked.build()
-        code = code_hash.code_of(self.method, asked.settings.models, asked.scenario,
-                                 virtual=bool(asked.settings.virtual_ipc))  # fmt: skip
-        return scenario, asked.make(self.method), asked.settings, code["hash"]
+        return asked.build(), asked.make(self.method), asked.settings
 
     def _states(self, name: str) -> Path | None:
         return Path(self.states) / name if self.states else None
@@ -60,10 +58,10 @@ class FlareClient(Job):
 
     def _site(self, id: str) -> Site:
         if not hasattr(self, "_made"):
-            scenario, method, settings, code = self._parts()
+            scenario, method, settings = self._parts()
             self._made = Site(id, scenario, method, settings, seed=self.seed,
                               folder=self._states(id))  # fmt: skip
-            self._code, self._data = code, scenario.fingerprint
+            self._data = scenario.fingerprint
         return self._made
 
     @collab.publish
@@ -74,7 +72,7 @@ class FlareClient(Job):
         try:
             site = self._site(id)
             if name == "ready":
-                arguments = [self._code, self._data]
+                arguments = [code(), self._data]
             return written({"value": getattr(site, name)(*arguments)})
         except FedtutorError as error:
             return written({"wrong": told(error)})
@@ -111,10 +109,10 @@ class FlareServer(Job):
         save_json(folder / "run.json", found)
 
     def _play(self, folder: Path) -> dict:
-        scenario, method, settings, code = self._parts()
+        scenario, method, settings = self._parts()
         sites = sorted(collab.clients, key=_number)
         wire = Wire(dict(zip((c.id for c in scenario.clients), sites, strict=True)), self.timeout)
-        require_same(wire, code, scenario.fingerprint)
+        require_same(wire, code(), scenario.fingerprint)
         fed = RemoteFederation(scenario, method, settings, calls=wire, seed=self.seed)
 
         def progress(numbers):

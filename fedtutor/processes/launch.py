@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from ..engine.files import ROOT, load_json, save_json
+from ..engine.files import PACKAGE, load_json, save_json
 from ..errors import SettingError, StorageError, TrainingError
 from ..experiments import recipes
 
@@ -112,7 +112,7 @@ def kill(site: str) -> int:
 
 def _played(place: Path) -> None:
     """Start `start.py`, and wait until all of its processes have ended."""
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")])
     known = {**os.environ, "NVFLARE_POC_WORKSPACE": str(place / "kits"), "PYTHONPATH": path}
     command = [sys.executable, "-m", "fedtutor.processes.start", str(place / "asked.json")]
     with open(place / "console_log.txt", "w") as console:

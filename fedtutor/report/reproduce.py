@@ -4,6 +4,7 @@ A request names a paper and a table; "FCCL+ X" stands for X-inter and X-intra. T
 `data/queue.toml` (the paper's own settings) or, with the profile "quick", of `data/measured.toml`.
 """
 
+import os
 import re
 import threading
 import time
@@ -19,7 +20,7 @@ from .. import models
 from ..datasets import cache as data
 from ..datasets import sources
 from ..engine.checkpoints import folder_to_write
-from ..engine.files import shown, write_atomically
+from ..engine.files import ROOT, shown, write_atomically
 from ..errors import SettingError, choose
 from ..experiments import manifest, results, worker
 from ..experiments.manifest import Run
@@ -108,11 +109,53 @@ def plan(request: str, *, folder, profile: str = "paper", rows: str = "",
     folder, found, faults = Path(folder), {}, []
     for place in [folder] if again else [results.RESULTS, folder]:
         there, wrong = manifest.survey(runs, place)
-        there = manifest.valid(there)
         found |= {run.path(folder): there[run.path(place)] for run in runs
                   if run.path(place) in there}  # fmt: skip
         faults += wrong
     return Plan(paper, keys, tuple(runs), found, tuple(faults), folder)
+
+
+def register(jobs) -> None:
+    """Enter reproduce into the command line."""
+    job = jobs.add_parser("reproduce", help="a printed table beside ours: what is missing is run")
+    job.add_argument("request", metavar="TABLE", help='a paper and its table, such as "FCCL+ X"')
+    job.add_argument("--dry-run", action="store_true", help="say what it needs, and run nothing")
+    job.add_argument(
+        "--profile",
+        default="paper",
+        help="paper (default): the paper's settings; quick: smaller ones",
+    )
+    job.add_argument(
+        "--rows",
+        default="",
+        metavar="WORD",
+        help="rows or columns with this word, such as MNIST or FedAvg",
+    )
+    job.add_argument("--seeds", type=int, nargs="+", default=(), help="default: those of the table")
+    job.add_argument(
+        "--at-once",
+        type=int,
+        default=max(1, min(8, os.cpu_count() or 1)),
+        help="runs side by side; default: one on each core, up to 8",
+    )
+    job.add_argument("--again", action="store_true", help="play what data/results holds, too")
+    job.add_argument("--device", default="cpu", help='"cpu" (default), "cuda" or "auto"')
+    job.add_argument("--download", action="store_true", help="fetch missing data where possible")
+    made = ROOT / "build" / "reproduced"
+    job.add_argument(
+        "--results",
+        type=Path,
+        default=made / "results",
+        help="where new results go; default build/reproduced/results",
+    )
+    job.add_argument(
+        "--output",
+        type=Path,
+        default=made,
+        help="where the table goes; default build/reproduced",
+    )
+    job.add_argument("--kept", type=Path, help="checkpoints; default queue/ in the cache")
+    job.set_defaults(do=reproduce)
 
 
 # --- what it will take
@@ -121,21 +164,17 @@ def plan(request: str, *, folder, profile: str = "paper", rows: str = "",
 def minutes(run: Run, found: Sequence[results.Result]) -> float | None:
     """Minutes of one core that a run takes; None where its data are not here.
 
-    From what the queue has timed; else from a recorded run on a CPU that differs in the seed alone;
-    else from training steps of its networks, timed now: what a method computes beside the local
-    updates is not in that.
+    From a recorded run on a CPU that differs in the seed alone; else from training steps of its
+    networks, timed now: what a method computes beside the local updates is not in that.
     """
 
     def same(r: results.Result) -> bool:
         return results.home_of(r) == results.result_path(run.recipe, run.method, r.seed, folder="")
 
-    here = not manifest.absent(run)
-    if here and run.core is not None:
-        return run.core
     like = [r for r in found if r.environment["device"].startswith("CPU") and same(r)]
     if like:
         return sum(r.totals["seconds"] * r.environment["threads"] for r in like) / len(like) / 60
-    if not here:
+    if manifest.absent(run):
         return None
     with sources.noted():  # no pixel is read
         scene = run.recipe.build()
@@ -220,7 +259,7 @@ def play(made: Plan, *, kept, at_once: int, device: str = "cpu", say: Callable =
     folder_to_write(made.folder, "results")
     with telling(missing, kept, say):
         ended = worker.work(
-            missing, minutes=float("inf"), results=made.folder, kept=kept, device=device,
+            missing, results=made.folder, kept=kept, device=device,
             threads=1, at_once=at_once, memory=worker.memory_of(device), say=say,
         )  # fmt: skip
     return sum(outcome == "failed" for _, outcome, _ in ended)
@@ -290,15 +329,9 @@ def markdown(table: Beside) -> str:
 
 def reproduce(options) -> int:
     """What the command does; the status is 1 where a run failed."""
-    asked = partial(
-        plan,
-        options.request,
-        folder=options.results,
-        profile=options.profile,
-        rows=options.rows,
-        seeds=options.seeds,
-        again=options.again,
-    )
+    o = options
+    about = {"folder": o.results, "profile": o.profile, "rows": o.rows, "seeds": o.seeds}
+    asked = partial(plan, o.request, again=o.again, **about)
     say = partial(print, flush=True)
     with sources.offline(not options.download):
         made = asked()

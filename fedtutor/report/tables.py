@@ -16,15 +16,15 @@ from pathlib import Path
 import pandas as pd
 
 from .. import papers
-from ..engine.files import ROOT, shown, write_atomically
-from ..errors import SettingError, StorageError
+from ..engine.files import DATA, shown
+from ..errors import SettingError
 from ..experiments import manifest, recipes, results
 from ..experiments.manifest import Run
 from ..measures import inter, intra
 from ..papers import ledger, spread, verdicts
 from ..papers.printed import accuracies, tables
 
-MEASURED = ROOT / "data" / "measured.toml"
+MEASURED = DATA / "measured.toml"
 PAPER, STAND_IN, REDUCED, OPEN = "paper", "stand-in", "reduced", "not yet"
 SETTINGS = (PAPER, STAND_IN, REDUCED, OPEN)
 COLUMNS = {PAPER: "paper's setting", STAND_IN: STAND_IN, REDUCED: REDUCED, OPEN: OPEN}
@@ -248,9 +248,9 @@ def _text(value) -> str:
 def command(run: Run, *, again: bool) -> str:
     """What computes the cell of this run: all its seeds, into a folder of its own if `again`."""
     part = run.name.removesuffix(f" {run.seed}")
-    other = "" if run.manifest == manifest.MANIFEST else f" --manifest {shown(run.manifest)}"
-    aside = " --results build/again" if again else ""
-    return f'python -m fedtutor queue run --only "{part}"{other}{aside}'
+    other = "" if run.manifest == manifest.MANIFEST else f" manifest={shown(run.manifest)}"
+    aside = " results=build/again" if again else ""
+    return f'snakemake -s tools/Snakefile --cores 2 --config only="{part}"{other}{aside}'
 
 
 def machine(done: Collection[results.Result]) -> str:
@@ -261,58 +261,3 @@ def machine(done: Collection[results.Result]) -> str:
         mark = (git.get("commit") or "no commit")[:7] + "+" * bool(git.get("dirty"))
         said.append(f"{made['device']}, torch {made['torch']}, {mark}")
     return "; ".join(dict.fromkeys(said))
-
-
-# --- README.md and data/results/REPRODUCED.md
-
-BEGIN, END = "<!-- made by: python -m fedtutor report --readme -->", "<!-- end of what is made -->"
-
-
-def readme_part(report: Report, book: pd.DataFrame) -> str:
-    """Markdown: a line per paper, and all accuracies at a paper's own settings and data."""
-    coverage = report.coverage(book).groupby("paper", sort=False)
-    sums = coverage[["numbers", *COLUMNS.values()]].sum()
-    sums.insert(0, "tables", coverage.size())
-    lines = [*_markdown(sums), "", *_markdown(ledger.counts(book))]
-    for paper, key in tables():
-        for block in report.blocks(paper, key):
-            if block.setting == PAPER:
-                about = f"{paper}, Table {key} (*{block.run}*, seeds {block.seeds})"
-                lines += ["", f"{about}, printed; measured in %:", "", *_markdown(block.grid), "",
-                          f"Differs from the paper in: {block.differs}."]  # fmt: skip
-    return "\n".join(lines)
-
-
-def _markdown(frame: pd.DataFrame) -> list[str]:
-    rows = [["", *frame.columns], ["---"] * (1 + len(frame.columns)), *frame.itertuples()]
-    return [f"| {' | '.join(map(str, row))} |" for row in rows]
-
-
-def with_part(text: str, part: str, *, begin: str = BEGIN, end: str = END,
-              where: str = "README.md") -> str:  # fmt: skip
-    """The `text` of a page with `part` between the marks `begin` and `end`; `where`: its name."""
-    before, _, rest = text.partition(begin)
-    _, found, after = rest.partition(end)
-    if not found:
-        raise StorageError(f"{where} has no place for the report", where=where,
-                           do=f"put {begin} and {end} on lines of their own")  # fmt: skip
-    return f"{before}{begin}\n\n{part}\n\n{end}{after}"
-
-
-def update_readme(folder: Path = ROOT) -> list[str]:
-    """Make the parts of README.md and REPRODUCED.md anew; return the names of what changed."""
-    from . import front
-
-    made, book, changed = build(), papers.claims(), []
-    pages = {"README.md": front.marked(made.coverage(book), book, COLUMNS),
-             "data/results/REPRODUCED.md": {BEGIN: readme_part(made, book)}}  # fmt: skip
-    for name, parts in pages.items():
-        path = folder / name
-        new = text = path.read_text(encoding="utf-8")
-        end = front.END if name == "README.md" else END
-        for begin, part in parts.items():
-            new = with_part(new, part, begin=begin, end=end, where=name)
-        if new != text:
-            write_atomically(path, lambda at, new=new: Path(at).write_text(new, encoding="utf-8"))
-            changed.append(name)
-    return changed

@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
-import torch
-from support.federations import InThisProcess, tiny_scenario
+from support.federations import tiny_scenario
 
 from fedtutor import figures, methods
-from fedtutor.errors import DataError, SettingError, TrainingError
-from fedtutor.experiments import arenas, jobs, ranks, recipes, recording, results
+from fedtutor.errors import DataError, SettingError
+from fedtutor.experiments import arenas, ranks, recipes, results
 from fedtutor.experiments.arenas import ARENAS, Entry, gather, in_arena
 from fedtutor.experiments.ranks import forgets, told_apart
 from fedtutor.experiments.run import run as train
@@ -225,106 +224,3 @@ def test_the_figure_draws_every_interval():
     assert [label.get_text() for label in home.get_yticklabels()] == ["FedAvg", "local only (solo)"]
     with pytest.raises(DataError, match="1 methods"):
         figures.ranks({"home": {"solo": (1, 1, [1])}}, title="One method")
-
-
-# ------------------------------------------------------------------------------------- recording
-
-
-def test_recording_goes_on_where_it_ended(monkeypatch, tmp_path):
-    tried, said = [], []
-
-    def played(recipe, method, seed, folder):
-        tried.append((method, seed))
-        if seed and method == "fccl":
-            raise jobs.Killed("its process ended with -9: too little memory?")
-        return "FAILED: TrainingError: nan" if method == "fccl" else "0.1 s, intra 0.500"
-
-    left = [(recipes.load("benchmark", profile="quick"), m, s) for m in ("fccl", "fedavg")
-            for s in (0, 1)]  # fmt: skip
-    monkeypatch.setattr(jobs, "Job", InThisProcess)
-    monkeypatch.setattr(recording, "_recorded", played)
-    monkeypatch.setattr(recording, "missing", lambda *a, **k: left)
-    monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
-    options = {"folder": tmp_path, "say": said.append}
-    assert recording.record("digits-mini", minutes=1, **options) == 2
-    assert tried == [("fccl", 0), ("fccl", 1), ("fedavg", 0), ("fedavg", 1)]
-    assert said[2].startswith("2/4 fccl seed 1") and "too little memory" in said[2]
-    assert recording.record("digits-mini", minutes=0, **options) == 0
-    assert said[-1] == "the time is up; 4 runs are left" and len(tried) == 4
-
-
-@pytest.mark.parametrize("error, kept", [
-    (TrainingError("the loss is nan", where="here", do="slow down"), "diverged: the loss is nan"),
-    (KeyError("z"), "raised KeyError: 'z'"),
-    (MemoryError("full"), ""),  # this machine's fault, to be tried again
-])  # fmt: skip
-def test_how_a_run_failed_is_kept_and_not_tried_again(monkeypatch, run, tmp_path, error, kept):
-    def fails(*given, **options):
-        raise error
-
-    monkeypatch.setattr(recording, "train", fails)
-    recipe = in_arena(run.recipe, "one network")
-    said = recording._recorded(recipe, "fedavg", 0, tmp_path)
-    assert said.startswith("FAILED")
-    assert arenas.kept(recipe, "fedavg", 0, tmp_path).get("what", "") == kept
-    assert not arenas.kept(recipe.change({"lr": 0.5}), "fedavg", 0, tmp_path)
-    assert not arenas.kept(recipe, "fedavg", 1, tmp_path)
-    entry = gather(run, "one network", only=["fedavg"])["fedavg"]
-    assert entry.failed == ({0: kept} if kept else {}) and not entry.whole
-    assert entry.open == ([1] if kept else [0, 1])
-
-
-def test_what_failed_is_not_missing(monkeypatch, tmp_path):
-    names = ["solo"]
-    before = recording.missing("digits-mini", folder=tmp_path, names=names)
-    monkeypatch.setattr(recording, "train", lambda *a, **k: 1 / 0)
-    recipe, method, seed = before[0]
-    assert "ZeroDivisionError" in recording._recorded(recipe, method, seed, tmp_path)
-    left = recording.missing("digits-mini", folder=tmp_path, names=names)
-    assert len(left) == len(before) - 1 and (recipe, method, seed) not in left
-
-
-def test_what_is_missing_is_asked_of_the_folder(tmp_path):
-    names = ["solo", "fedlgd"]
-    left = recording.missing("digits-mini", folder=tmp_path, names=names)
-    found = {(m, tuple(r.settings.models), r.settings.lr) for r, m, _ in left}
-    assert ("fedlgd", ("small_convnet",), 0.02) in found
-    alike = [r.settings.lr for r, m, _ in left if m == "fedlgd"]  # the arena's, and its paper's
-    assert sorted(alike) == [0.01] * 3 + [0.02] * 3
-    assert {seed for _, _, seed in left} == {0, 1, 2}
-    assert not [m for _, m, _ in left if m not in names]
-
-
-def test_ctrl_c_is_one_line(monkeypatch, capsys):
-    from fedtutor.__main__ import main
-
-    def stop(*given, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(recording, "record", stop)
-    assert main(["benchmark"]) == 130
-    said = capsys.readouterr()
-    assert said.out.startswith("stopped; what is done is kept") and said.out.count("\n") == 1
-
-
-def test_what_the_notebook_reads_is_recorded():
-    seeds = SimpleNamespace(seeds=recording.SEEDS)
-    assert not recording.missing("digits-mini", names=["central", "fedlgd", "vhl"])
-    for (scenario, arena), studies in recording.STUDIES.items():
-        for changes, names in studies:
-            assert all(
-                e.whole for e in arenas.shelf(seeds, scenario, arena, names, **changes).values()
-            )
-
-
-def test_the_command_says_what_it_records(monkeypatch, tmp_path):
-    from fedtutor.__main__ import main
-
-    asked = {}
-    monkeypatch.setattr(
-        recording, "record", lambda scenario, **o: asked.update(o, at=scenario) or 1
-    )
-    words = ["benchmark", "digits-partial", "--minutes", "5", "--methods", "solo,fccl+"]
-    assert main([*words, "--results", str(tmp_path)]) == 1
-    assert (asked["at"], asked["minutes"], asked["folder"]) == ("digits-partial", 5.0, tmp_path)
-    assert asked["names"] == ["solo", "fccl+"]

@@ -7,22 +7,13 @@ from statistics import mean, stdev
 
 import pytest
 import torch
-from support.federations import InThisProcess, tiny_scenario
+from support.federations import tiny_scenario
 
 from fedtutor import attacks, scenarios
-from fedtutor.__main__ import main
 from fedtutor.channel import Message
-from fedtutor.engine.files import save_json
 from fedtutor.errors import DataError, SettingError, StorageError
-from fedtutor.experiments import (
-    attack_list,
-    attack_messages,
-    attack_studies,
-    code_hash,
-    everything,
-    jobs,
-    stale,
-)
+from fedtutor.experiments import attack_list, attack_messages, attack_studies
+from tools import record
 
 LISTS = attack_list.STUDIES | {row["name"]: (row["function"], row["options"])
                           for row in attack_list.waiting()}  # fmt: skip
@@ -79,29 +70,25 @@ def toy(tmp_path, monkeypatch):
     monkeypatch.setattr(attack_list, "STUDIES", {"toy": (count, {"size": 0})})
     monkeypatch.setattr(attack_list, "waiting", lambda: _waiting(tmp_path / "queue.toml"))
     monkeypatch.setattr(attack_list, "FOLDER", tmp_path)
-    monkeypatch.setattr(jobs, "Job", InThisProcess)
     return played
 
 
 _waiting = attack_list.waiting
 
 
-def test_the_most_valuable_that_fit_are_played_and_kept(toy, tmp_path):
-    said = []
-    assert attack_list.work(minutes=5, say=said.append) == ["toy-2", "toy-1"]
-    assert toy == [(2, 1, "cpu"), (1, 1, "cpu")]
+def test_one_of_either_list_is_computed_anew_and_kept(toy, tmp_path):
+    assert record.main(["attack", "toy-2", "--threads", "2", "--device", "cpu"]) == 0
+    assert record.main(["attack", "toy", "--threads", "1", "--device", "cpu"]) == 0
+    assert toy == [(2, 2, "cpu"), (0, 1, "cpu")]
     assert json.loads((tmp_path / "toy-2.json").read_text())["numbers"] == {"size": 2}
-    assert any("toy-4: left, it is for cuda" in line for line in said)
-    assert any("toy-3: left, no images" in line for line in said)
-    assert attack_list.work(minutes=5, say=said.append) == []
 
 
-def test_what_does_not_fit_is_named_and_what_is_asked_for_is_played(toy):
-    said = []
-    assert attack_list.work(minutes=3, say=said.append) == ["toy-1"]
-    assert any("toy-2: left, it needs about 4 minutes" in line for line in said)
-    assert attack_list.work(minutes=0.1, only="toy", threads=2, say=said.append) == ["toy"]
-    assert toy[-1] == (0, 2, "cpu")
+def test_what_cannot_be_computed_is_said_and_nothing_is_kept(toy, tmp_path, capsys):
+    assert record.main(["attack", "toy-3"]) == 1
+    assert "no images" in capsys.readouterr().err
+    assert record.main(["attack", "nonsense"]) == 1
+    assert "unknown study 'nonsense'" in capsys.readouterr().err
+    assert not list(tmp_path.glob("*.json"))
 
 
 def test_numbers_that_are_none_are_one_clear_error(toy, tmp_path, monkeypatch):
@@ -109,54 +96,6 @@ def test_numbers_that_are_none_are_one_clear_error(toy, tmp_path, monkeypatch):
     with pytest.raises(StorageError, match=r"toy\.json is no JSON"):
         attack_list.study("toy", keep=True)
     assert not (tmp_path / "toy.json").exists()
-
-
-@pytest.mark.parametrize("name", LISTS)
-def test_a_study_follows_the_code_that_it_uses(name, monkeypatch):
-    function, options = LISTS[name]
-    now = attack_list.code_now(function, options)
-    assert now["hash"] and {"rounds", "federation", "models.layers"} <= now["files"].keys()
-    assert {"methods.fedavg", "methods.repshare"} & now["files"].keys()
-    assert ("values of its recipe" in now["files"]) == (function in attack_list.BY_RECIPE)
-    module = function.__module__.partition(".")[2]
-    sources = dict(code_hash.OURS.sources)
-    text = f"def {function.__name__}(*, "
-    assert text in sources[module]
-    sources[module] = sources[module].replace(text, f"{text}more=1, ")
-    monkeypatch.setattr(code_hash, "OURS", code_hash.Code(sources))
-    assert code_hash.changed(now, attack_list.code_now(function, options)) == [module]
-
-
-def test_a_recipe_s_values_are_code_of_its_studies(monkeypatch):
-    asked = attack_list.STUDIES["papers"]
-    before = attack_list.code_now(*asked)
-    other = attack_list.recipes.load("attacks", profile="quick", overrides={"lr": 0.123})
-    monkeypatch.setattr(attack_list.recipes, "load", lambda *names, **options: other)
-    assert code_hash.changed(before, attack_list.code_now(*asked)) == ["values of its recipe"]
-
-
-def test_what_is_recorded_knows_its_code(toy, tmp_path, monkeypatch):
-    monkeypatch.setattr(attack_list, "STUDIES", {
-        "toy": attack_list.STUDIES["toy"], "memory": LISTS["memory"],
-    })  # fmt: skip
-    code = attack_list.code_now(*LISTS["memory"])
-    whole = {"environment": {"code": code, "git": {"commit": "ab" * 20, "dirty": True}}}
-    save_json(tmp_path / "memory.json", whole)
-    save_json(tmp_path / "toy-1.json", {"environment": {}})
-    save_json(tmp_path / "nobody.json", {"environment": {"code": code}})
-    (tmp_path / "toy-2.json").write_text("[")
-    attack_list.study("toy", keep=True)
-    rows = {row["result"]: row for row in attack_list.states()}
-    assert (rows["memory"]["state"], rows["memory"]["dirty"]) == ("current", True)
-    assert rows["toy"]["state"] == "unknown" and "not in the package" in rows["toy"]["changed"]
-    assert rows["toy-1"]["changed"] == stale.BEFORE
-    assert rows["toy-2"]["changed"] == "it cannot be read"
-    assert rows["nobody"]["state"] == "unknown" and "no study" in rows["nobody"]["changed"]
-    whole["environment"]["code"] |= {"hash": "another"}
-    save_json(tmp_path / "memory.json", whole)
-    rows = {row["result"]: row for row in attack_list.states()}
-    assert rows["memory"]["state"] == "stale"
-    assert "attacks" in everything.in_words() and "memory: stale" in everything.in_words()
 
 
 def test_what_was_found_stands_below_its_original():
@@ -184,12 +123,6 @@ def test_a_wrong_queue_is_one_clear_error(old, new, words, toy, tmp_path):
     path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(SettingError, match=words):
         _waiting(path)
-
-
-def test_the_command_lists_what_waits_and_plays_what_fits(capsys):
-    assert main(["queue", "attacks", "--minutes", "0"]) == 0
-    printed = capsys.readouterr().out
-    assert all(row["name"] in printed for row in attack_list.waiting()) and "0 played" in printed
 
 
 # ------------------------------------------------------------------------- small runs of them

@@ -5,7 +5,7 @@ from dataclasses import asdict
 import pytest
 
 from fedtutor.errors import SettingError
-from fedtutor.experiments import arenas, conditions, recipes, recording
+from fedtutor.experiments import arenas, conditions, recipes
 from fedtutor.experiments.conditions import BASELINES
 
 RECIPES = {"fccl": "fccl", "fccl+": "fccl_plus", "repshare": "repshare", "fedlgd": "fedlgd"}
@@ -76,5 +76,5 @@ def test_an_unknown_name_or_part_is_one_clear_error(tmp_path, monkeypatch):
 
 def test_every_row_is_recorded_or_asked_for():
     for recipe, method in conditions.rows():
-        entry = arenas.entries_of(recipe, [method], recording.SEEDS)[method]
+        entry = arenas.entries_of(recipe, [method], arenas.SEEDS)[method]
         assert entry.whole, (method, recipe.overrides)

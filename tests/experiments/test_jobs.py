@@ -135,15 +135,8 @@ def test_ctrl_c_stops_what_works(started, monkeypatch):
     assert len(started) == 2 and not any(job.process.is_alive() for job in started)
 
 
-def test_the_time_stops_what_works_unless_it_may_finish(started):
-    ((_, outcome, _),) = through([Task(sleeps, fork=True)] * 2, minutes=0.3 / 60)
-    assert outcome == jobs.STOPPED and not started[0].process.is_alive() and len(started) == 1
-    short = [Task(sleeps, (0.5,), fork=True)] * 2
-    assert [o for _, o, _ in through(short, minutes=0.1 / 60, finish=True)] == [jobs.DONE]
-
-
-def test_what_is_too_long_or_too_large_is_passed_over(started):
-    tasks = [Task(threads, about="long", minutes=9), Task(threads, about="large", gb=9),
-             Task(threads, about="refused"), Task(threads, fork=True, about="fits")]  # fmt: skip
-    found = list(through(tasks, minutes=1, memory=8, refuse=lambda t: t.about == "refused"))
-    assert [(t.about, o) for t, o, _ in found] == [("refused", "refused"), ("fits", "done")]
+def test_one_that_is_refused_is_not_started(started):
+    tasks = [Task(threads, about="refused"), Task(threads, fork=True, about="works")]
+    found = list(through(tasks, refuse=lambda task: task.about == "refused"))
+    assert [(t.about, o) for t, o, _ in found] == [("refused", "refused"), ("works", "done")]
+    assert len(started) == 1

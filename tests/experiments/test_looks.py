@@ -1,8 +1,6 @@
-"""What looks saw: the first seed live, the others from a file that knows its code."""
+"""What looks saw: the first seed live, the others from a file."""
 
 import json
-import re
-import warnings
 from functools import partial
 from importlib import import_module
 
@@ -11,10 +9,9 @@ import pytest
 import torch
 
 from fedtutor import measures
-from fedtutor.__main__ import main
 from fedtutor.engine.files import ROOT
 from fedtutor.errors import SettingError, StorageError
-from fedtutor.experiments import code_hash, commits, looks, results, stale, stored
+from fedtutor.experiments import commits, looks, stored
 from fedtutor.rounds import epoch_loss
 
 
@@ -35,11 +32,9 @@ def round_of(fed, *, times: int = 1):
 @pytest.fixture(autouse=True)
 def named(monkeypatch, tmp_path):
     """The looks of this file as if they stood in `measures`, recorded into an empty folder."""
-    sources = dict(code_hash.OURS.sources)
     for function in (spread_of, round_of):
         monkeypatch.setattr(function, "__module__", "fedtutor.measures")
-        sources["measures"] += f"\ndef {function.__name__}(fed, times=1): return mmd(fed)\n"
-    monkeypatch.setattr(code_hash, "OURS", code_hash.Code(sources))
+        monkeypatch.setattr(measures, function.__name__, function, raising=False)
     monkeypatch.setattr(looks, "LOOKS", tmp_path / "looks")
     monkeypatch.setattr(commits, "changed", lambda root=ROOT: [])
 
@@ -158,69 +153,6 @@ def test_recompute_trains_what_is_recorded(run, trained, monkeypatch):
     trained.clear()
     anew(run).looks("solo", round_of, recompute=True)
     assert trained == [("solo", 0), ("solo", 1)]
-
-
-# --- the code that made it
-
-
-def other_look(monkeypatch):
-    sources = dict(code_hash.OURS.sources)
-    sources["measures"] = sources["measures"].replace("return mmd(fed)", "return 2 * mmd(fed)")
-    monkeypatch.setattr(code_hash, "OURS", code_hash.Code(sources))
-
-
-def test_a_look_of_other_code_is_read_with_a_warning_and_recorded_anew(run, trained, monkeypatch):
-    monkeypatch.setenv("FEDTUTOR_RECORD", "1")
-    run.looks("solo", round_of)
-    before = looks.kept(run.recipe, "solo", 1, round_of).environment["code"]
-    assert before["roots"] == [["measures", "round_of"]] and "rounds" in before["files"]
-    assert list(stale.states(looks.LOOKS)["state"]) == ["current"]
-    other_look(monkeypatch)
-    assert list(stale.states(looks.LOOKS)["changed"]) == ["measures"]
-    monkeypatch.delenv("FEDTUTOR_RECORD")
-    trained.clear()
-    with pytest.warns(UserWarning, match="recorded by other code: 1 result, solo seed 1"):
-        anew(run).looks("solo", round_of)
-    assert trained == [("solo", 0)]
-    monkeypatch.setenv("FEDTUTOR_RECORD", "1")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        anew(run).looks("solo", round_of)
-    assert trained == [("solo", 0), ("solo", 0), ("solo", 1)]
-    assert list(stale.states(looks.LOOKS)["state"]) == ["current"]
-
-
-def test_a_look_that_is_gone_is_of_unknown_code(run, monkeypatch):
-    monkeypatch.setenv("FEDTUTOR_RECORD", "1")
-    run.looks("solo", round_of)
-    sources = {**code_hash.OURS.sources, "measures": ""}
-    monkeypatch.setattr(code_hash, "OURS", code_hash.Code(sources))
-    (row,) = stale.states(looks.LOOKS).itertuples()
-    assert row.state == "unknown" and row.changed == "here measures.round_of is not in the package"
-
-
-def test_the_command_counts_looks_beside_the_results(run, monkeypatch, capsys):
-    monkeypatch.setenv("FEDTUTOR_RECORD", "1")
-    run.looks("solo", (round_of, spread_of))
-    other_look(monkeypatch)
-    monkeypatch.setattr(results, "RESULTS", looks.LOOKS.with_name("results"))
-    results.RESULTS.mkdir()
-    assert main(["stale", "--results", str(results.RESULTS)]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("no results") and "2 stale (its code has changed)" in out
-    assert re.search(r"mini/solo-seed1\S* measures\.round_of: stale: measures\n", out)
-    assert re.search(r"folder +looks +current +stale +unknown +dirty", out)
-    assert main(["stale", "--results", str(looks.LOOKS / "benchmark")]) == 0
-    assert " looks " not in capsys.readouterr().out  # another folder has nothing beside it
-
-
-def test_further_roots_leave_the_hash_of_a_result_as_it_is():
-    known = "solo", ["small_cnn"], "mnist-mini"
-    plain = code_hash.code_of(*known)
-    assert code_hash.code_of(*known, roots=[]) == plain and "roots" not in plain
-    more = code_hash.code_of(*known, roots=[("measures", "mmd")])
-    assert more["hash"] != plain["hash"]
-    assert code_hash.changed(plain, more) == ["measures"]
 
 
 def test_a_look_has_a_name_in_the_package():

@@ -9,13 +9,13 @@ import torch
 from support.federations import InThisProcess, assert_same_bits, tiny_scenario, weights_of
 
 from fedtutor import methods, rounds, scenarios
-from fedtutor.__main__ import main
 from fedtutor.errors import ModelError, SettingError, StorageError, TrainingError
 from fedtutor.experiments import jobs, recipes, rehearsal
 from fedtutor.experiments.rehearsal import play, reduced, rehearse, table
 from fedtutor.federation import Federation
 from fedtutor.methods import Method
 from fedtutor.methods.shared import pretraining
+from tools import record
 
 LINEAR = {"models": ["linear"], "batch_size": 8}
 
@@ -144,7 +144,7 @@ def test_a_rehearsal_from_the_command_line(tmp_path, capsys):
     small = {"scenario.private_size": 20, "models": ["small_cnn"], "solo.pretrain_epochs": 1}
     words = ["rehearse", "fccl", "--profile", "quick", "--device", "cpu", "--methods", "solo"]
     words += ["--output", str(tmp_path), "--overrides", json.dumps(small)]
-    assert main(words) == 0
+    assert record.main(words) == 0
     printed = capsys.readouterr().out
     assert "solo: rounds of" in printed and "peak (GB)" in printed
     path = tmp_path / "fccl-digits-mini.json"
@@ -205,7 +205,7 @@ def test_pretraining_is_done_once_for_all_methods(here, monkeypatch, tmp_path):
 def test_the_exit_status_says_that_a_method_failed(here, tmp_path, capsys):
     words = ["rehearse", "fccl", "--profile", "quick", "--scenario", "tiny", "--methods", "solo"]
     words += ["--output", str(tmp_path), "--overrides", '{"models": ["linear", "linear"]}']
-    assert main(words) == 1
+    assert record.main(words) == 1
     assert "SettingError: 2 networks for 3 clients" in capsys.readouterr().out
 
 
@@ -288,7 +288,7 @@ def test_a_wrong_call_is_one_clear_error(name, options, hint, tmp_path):
 
 
 def test_no_rehearsal_and_a_damaged_one_are_clear_errors(at_once, tmp_path):
-    with pytest.raises(StorageError, match="python -m fedtutor rehearse fccl"):
+    with pytest.raises(StorageError, match=r"python -m tools\.record rehearse fccl"):
         table("fccl", folder=tmp_path)
     rehearse("fccl", names=["solo"], profile="quick", folder=tmp_path, say=lambda words: None)
     path = tmp_path / "fccl-digits-mini.json"

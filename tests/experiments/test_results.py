@@ -10,10 +10,10 @@ import pytest
 from support.recorded import made, recipe
 
 from fedtutor import scenarios
-from fedtutor.__main__ import main
 from fedtutor.errors import FedtutorError, StorageError
-from fedtutor.experiments import recipes, results, stale, stored
+from fedtutor.experiments import recipes, results, stored
 from fedtutor.experiments.results import RESULTS, load_all, load_result, recorded, result_path
+from tools import record
 
 FOLDERS = sorted({path.parent.relative_to(RESULTS) for path in stored.entries(RESULTS)}, key=str)
 
@@ -37,7 +37,7 @@ def fault(path: Path, r) -> str | None:
         asked = asked_by(r.recipe, r.profile, r.scenario["name"], json.dumps(r.overrides))
         if result_path(asked, r.method, r.seed) != path:
             return f"it belongs to {result_path(asked, r.method, r.seed).relative_to(RESULTS)}"
-        found = recorded(asked, r.method, r.seed, warn=False)
+        found = recorded(asked, r.method, r.seed)
     except FedtutorError as error:
         return str(error)
     return None if found == r else "its recipe or its data have changed: run it again"
@@ -104,7 +104,7 @@ def rounded(r):
 
 
 def test_folding_keeps_every_number_but_the_far_digits_of_a_loss(copy):
-    before, told = load_all(copy), stale.states(copy)
+    before = load_all(copy)
     assert results.fold(copy) == (len(before), []) and not list(copy.rglob("*.json"))
     after = load_all(copy)
     assert list(after) == list(before) and len(list(copy.rglob("*.jsonl"))) == 2
@@ -114,7 +114,6 @@ def test_folding_keeps_every_number_but_the_far_digits_of_a_loss(copy):
         assert new.history["accuracy"] == old.history["accuracy"] and new.headline == old.headline
         for one, other in zip(new.history["loss"], old.history["loss"], strict=True):
             assert one["values"] == pytest.approx(other["values"], abs=5e-7)
-    assert stale.states(copy).equals(told)
 
 
 def test_folding_again_changes_no_byte_and_the_order_comes_from_the_content(copy):
@@ -155,13 +154,13 @@ def test_what_is_no_result_or_lies_elsewhere_stays_and_is_named(tmp_path, capsys
     text = path.read_text()
     path.with_name("fedavg-seed1.json").write_text(text)
     path.with_name("fedavg-seed2.json").write_text(text[:300])
-    assert main(["fold", str(tmp_path)]) == 1
+    assert record.main(["fold", str(tmp_path)]) == 1
     said = capsys.readouterr().out
     assert "fedavg-seed1.json: it belongs to start/quick/digits-mini/fedavg-seed0.json" in said
     assert "fedavg-seed2.json is damaged" in said and "1 runs folded" in said
     left = sorted(file.name for file in path.parent.iterdir())
     assert left == ["fedavg-seed1.json", "fedavg-seed2.json"] and load_result(path)
-    assert main(["fold", str(tmp_path / "nowhere")]) == 1
+    assert record.main(["fold", str(tmp_path / "nowhere")]) == 1
     assert "no folder nowhere" in capsys.readouterr().err
 
 
@@ -186,7 +185,7 @@ def test_a_broken_line_is_named_and_hides_no_other(spoil, hint, tmp_path):
     (error,) = [r for r in found.values() if isinstance(r, StorageError)]
     assert hint in str(error) and len(found) == 3 and "jsonl, line 2" in error.where
     assert "delete that line" in error.do or "delete it" in error.do  # not all other runs with it
-    assert load_result(path).seed == 0 and len(stale.states(tmp_path)) >= 2
+    assert load_result(path).seed == 0
 
 
 @pytest.mark.parametrize("part", ["headline", "best"])

@@ -1,13 +1,10 @@
 """The rows in the papers' own conditions: read, compared, said; every method has its answer."""
 
 import numpy as np
-import pytest
 
 from fedtutor.experiments import arenas, ranks, recipes
-from fedtutor.experiments.recording import SEEDS
+from fedtutor.experiments.arenas import SEEDS
 from fedtutor.notebook import conditions
-
-pytestmark = pytest.mark.filterwarnings("ignore:recorded by other code")
 
 
 def test_every_method_of_the_benchmark_says_whether_it_runs_as_in_its_paper():

@@ -6,6 +6,7 @@ import IPython
 import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
+from nbconvert.filters import markdown2html
 from nbval.plugin import get_sanitize_patterns
 
 from fedtutor import notebook
@@ -14,7 +15,6 @@ from fedtutor.errors import SettingError
 from fedtutor.notebook import frame
 from fedtutor.notebook.frame import folded, question, say, sentence, tell, verdict_box
 from fedtutor.papers.verdicts import FOR_STAND_IN, NOT_TESTABLE
-from fedtutor.site.pages import Renderer
 
 WORDS = {"above": "FCCL+ gains {value} points.", "below": "FCCL+ loses {value} points."}
 UNCLEAR = "They differ by less than their spread, {mean} points on average."
@@ -124,7 +124,7 @@ def test_the_rules_of_the_validation_are_those_of_the_frame():
 
 def test_several_sentences_are_one_paragraph(shown):
     tell("**What we found.**", sentence([2.0, 3.0, 4.0], **WORDS), "", " It\nis *so*.")
-    page = Renderer().render(shown[0]["text/markdown"])
+    page = markdown2html(shown[0]["text/markdown"])
     paragraphs = BeautifulSoup(page, "html.parser")("p")
     assert [p.get_text() for p in paragraphs] == [
         "What we found. FCCL+ gains 3.0 ± 1.0 points. It is so."
@@ -145,7 +145,7 @@ def test_the_verdict_box_has_every_word_of_a_verdict(shown):
         text = " ".join(form.replace(">", " ").replace("*", "").lower().split())
         for word in (*FOR_STAND_IN.values(), NOT_TESTABLE, "holds", "does not hold", "exact"):
             assert word in text, word
-    page = BeautifulSoup(Renderer().render(shown[0]["text/markdown"]), "html.parser")
+    page = BeautifulSoup(markdown2html(shown[0]["text/markdown"]), "html.parser")
     assert len(page.blockquote("li")) == 4
     assert shown[0] == cleaned(shown[0])
 
@@ -157,12 +157,12 @@ def test_a_question_unfolds_a_reply_for_each_choice(shown):
     question(
         "Who keeps $V_k$?", {"the `server` <b>": "No: it *never* leaves.", "the client": "Yes."}
     )
-    page = BeautifulSoup(Renderer().render(shown[0]["text/markdown"]), "html.parser")
+    page = BeautifulSoup(markdown2html(shown[0]["text/markdown"]), "html.parser")
     outer = page.find("details")
     inner = outer("details")
     assert outer.has_attr("open") and not any(fold.has_attr("open") for fold in inner)
     assert [fold.summary.get_text() for fold in inner] == ["the server <b>", "the client"]
-    assert inner[0].summary.code and inner[0].p.em and page.math and not page.script
+    assert inner[0].summary.code and inner[0].p.em and not page.script
     assert [fold.p.get_text() for fold in inner] == ["No: it never leaves.", "Yes."]
     plain = shown[0]["text/plain"]
     assert plain.endswith("- the `server` <b>\n- the client") and "never" not in plain

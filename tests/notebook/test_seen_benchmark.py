@@ -5,12 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from fedtutor.experiments import recipes
-from fedtutor.experiments.arenas import Entry
-from fedtutor.experiments.recording import SEEDS
+from fedtutor.experiments.arenas import SEEDS, Entry
 from fedtutor.notebook import seen_benchmark as seen
 from fedtutor.notebook import seen_benchmark_advice as advice
 
-pytestmark = pytest.mark.filterwarnings("ignore:recorded by other code")
 HOME = {"home": seen.OWN}
 # every method of the recipe but FedLGD, whose clients train on other images
 ROWS = len(recipes.load("benchmark", profile="quick").methods) - 1

@@ -1,11 +1,7 @@
 """What notebook 07 says first and last."""
 
-import pytest
-
 from fedtutor.notebook import seen_benchmark as seen
 from fedtutor.notebook import seen_benchmark_advice as advice
-
-pytestmark = pytest.mark.filterwarnings("ignore:recorded by other code")
 
 
 def test_the_advice_does_not_take_undecided_for_equal(nothing_trains, monkeypatch):

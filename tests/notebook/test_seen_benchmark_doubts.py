@@ -1,15 +1,12 @@
 """What notebook 07 doubts about its own table."""
 
 import numpy as np
-import pytest
 
-from fedtutor.experiments.recording import SEEDS
+from fedtutor.experiments.arenas import SEEDS
 from fedtutor.notebook import seen_benchmark as seen
 from fedtutor.notebook import seen_benchmark_doubts as doubts
 from fedtutor.notebook.rows import told
 from fedtutor.notebook.start import start
-
-pytestmark = pytest.mark.filterwarnings("ignore:recorded by other code")
 
 
 def test_a_lead_is_asked_for_the_weighting(nothing_trains):

@@ -10,7 +10,6 @@ from fedtutor.papers import published_table
 
 PARAMETERS = {"profile": "quick", "scenario": None, "seeds": [0, 1, 2], "methods": ["fccl+"],
               "device": "cpu", "overrides": {}}  # fmt: skip
-pytestmark = pytest.mark.filterwarnings("ignore:recorded by other code")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from fedtutor.notebook.start import start
 
 PARAMETERS = {"profile": "quick", "scenario": None, "seeds": [0, 1, 2],
               "methods": ["fedavg", "fedcsd"], "device": "cpu", "overrides": {}}  # fmt: skip
-pytestmark = pytest.mark.filterwarnings("ignore:recorded by other code")
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from fedtutor.papers import verdict
 
 PARAMETERS = {"profile": "quick", "scenario": None, "seeds": [0, 1, 2], "methods": ["fedlgd"],
               "device": "cpu", "overrides": {}}  # fmt: skip
-pytestmark = pytest.mark.filterwarnings("ignore:recorded by other code")
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,6 @@ from fedtutor.errors import SettingError
 from fedtutor.papers import Claims
 from fedtutor.papers.cards import LIVE_CARD
 from fedtutor.papers.verdicts import RECORDS, records_in
-from fedtutor.site.pages import quiet
 
 
 def measured(values=(2.0, 3.0, 4.0), id="fccl-01", claimed=+1, **more) -> Claims:
@@ -32,7 +31,7 @@ def output(ledger: Claims) -> dict:
 
 
 def page(ledger: Claims) -> BeautifulSoup:
-    return BeautifulSoup(quiet(output(ledger)["data"]["text/html"]), "html.parser")
+    return BeautifulSoup(output(ledger)["data"]["text/html"], "html.parser")
 
 
 def cards(ledger: Claims) -> list[str]:

@@ -14,10 +14,11 @@ from fedtutor import __version__, methods
 from fedtutor.__main__ import command_line, main
 from fedtutor.engine.files import ROOT
 from fedtutor.errors import SettingError, choose
-from fedtutor.experiments import arenas, recipes, recording
+from fedtutor.experiments import arenas, recipes
 from fedtutor.papers import published_table
 from fedtutor.report import tables
 from fedtutor.settings import Settings
+from tools import course, record, refresh
 
 JOBS = next(a for a in command_line()._actions if isinstance(a, argparse._SubParsersAction))
 
@@ -34,7 +35,7 @@ def test_every_option_and_every_choice_has_its_help(job):
 
 
 def test_a_pipe_that_is_closed_early_is_no_failure():
-    command = [sys.executable, "-m", "fedtutor", "queue", "list", "--only", "RepShare 1, MNIST"]
+    command = [sys.executable, "-m", "fedtutor", "reproduce", "RepShare 1", "--dry-run"]
     job = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     job.stdout.close()  # as `... | head -0` does
     said = job.stderr.read().decode()
@@ -52,31 +53,30 @@ def test_the_version_and_the_help_need_no_job(capsys):
 
 
 MISTAKES = [
-    ("benchmark --methods nonsense", "unknown method 'nonsense'"),
-    ("benchmark --methods fedavgg,solo", "did you mean 'fedavg'"),
-    ("benchmark nonsense", "unknown scenario 'nonsense'"),
-    ("report --results /nowhere/to/go", "/nowhere/to/go"),
-    ("queue --manifest /nowhere/to.toml", "there is no manifest to.toml"),
-    ("queue list somewhere", "somewhere is one name too many"),
-    ("queue --only nonsense", "'nonsense'"),
-    ("queue attacks --only nonsense", "unknown study 'nonsense'"),
-    ("queue --device tpu", "unknown device 'tpu'"),
-    ("queue pack", "no folder"),
-    ("rehearse nonsense", "unknown recipe 'nonsense'"),
-    ("rehearse fccl --scenario nonsense", "unknown scenario 'nonsense'"),
-    ("rehearse fccl --methods nonsense", "unknown method 'nonsense'"),
-    ("rehearse fccl --profile nonsense", "unknown profile 'nonsense'"),
-    ("rehearse fccl --overrides [1]", "overrides is a list"),
-    ("rehearse fccl --overrides {", "not JSON"),
     ("federate fedavg --overrides '{\"fedprox.mu\": 9}'", "belongs to another method"),
     ("federate fedavg --rounds 2 --overrides '{\"rounds\": 3}'", "rounds are given twice"),
     ("notebooks --profile papr", "did you mean 'paper'"),
     ("notebooks --folder /nowhere/to/go", "/nowhere/to/go"),
     ("notebooks --only 99", "no notebook '99'"),
-    ("refresh --folder /nowhere/to/go", "/nowhere/to/go"),
-    ("refresh --only 99", "no notebook '99'"),
-    ("exercises --folder /nowhere/to/go", "/nowhere/to/go"),
-    ("exercises --only 99", "no solutions for '99'"),
+    ("reproduce nonsense", "unknown paper 'nonsense'"),
+]
+FOR_MAINTAINERS = [
+    (record, "benchmark --methods nonsense", "unknown method 'nonsense'"),
+    (record, "benchmark --methods fedavgg solo", "did you mean 'fedavg'"),
+    (record, "benchmark nonsense", "unknown scenario 'nonsense'"),
+    (record, "run x --manifest /nowhere/to.toml", "there is no manifest to.toml"),
+    (record, "run nonsense.json", "unknown run 'nonsense.json'"),
+    (record, "attack fccl --device tpu", "unknown device 'tpu'"),
+    (record, "rehearse nonsense", "unknown recipe 'nonsense'"),
+    (record, "rehearse fccl --scenario nonsense", "unknown scenario 'nonsense'"),
+    (record, "rehearse fccl --methods nonsense", "unknown method 'nonsense'"),
+    (record, "rehearse fccl --profile nonsense", "unknown profile 'nonsense'"),
+    (record, "rehearse fccl --overrides [1]", "overrides is a list"),
+    (record, "rehearse fccl --overrides {", "not JSON"),
+    (refresh, "--folder /nowhere/to/go", "/nowhere/to/go"),
+    (refresh, "--only 99", "no notebook '99'"),
+    (course, "exercises --folder /nowhere/to/go", "/nowhere/to/go"),
+    (course, "exercises --only 99", "no solutions for '99'"),
 ]
 
 
@@ -86,22 +86,16 @@ def test_a_mistake_ends_with_1_and_says_which(words, said, capsys):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("tool", "words", "said"), FOR_MAINTAINERS)
+def test_a_maintainer_s_mistake_too(tool, words, said, capsys):
+    assert tool.main(shlex.split(words)) == 1
+    assert said in capsys.readouterr().err
+
+
 REFUSED = [
     ("nonsense", "invalid choice: 'nonsense'"),
-    ("queue nonsense", "invalid choice: 'nonsense'"),
-    ("rehearse fccl --threads 0", "--threads: '0' is not a whole number from 1"),
-    ("rehearse fccl --threads=-2", "--threads: '-2' is not a whole number from 1"),
-    ("rehearse fccl --threads two", "--threads: 'two' is not a whole number from 1"),
-    ("rehearse fccl --methods ,", "--methods: ',' is not a list of names"),
-    ("rehearse fccl --methods solo,,fedavg", "is not a list of names"),
     ("federate fedavg --rounds 0", "--rounds: '0' is not a whole number from 1"),
-    ("queue --threads 0", "--threads: '0'"),
-    ("queue --at-once 0", "--at-once: '0'"),
-    ("queue pack out --rows 0", "--rows: '0'"),
-    ("queue pack out --limit-mb=-1", "--limit-mb: '-1' is not a number from 0"),
-    ("queue --minutes nan", "--minutes: 'nan' is not a number from 0"),
-    ("benchmark --minutes=-1", "--minutes: '-1' is not a number from 0"),
-    ("benchmark --methods ''", "is not a list of names"),
+    ("federate fedavg --rounds two", "--rounds: 'two' is not a whole number from 1"),
 ]
 
 
@@ -111,13 +105,6 @@ def test_what_cannot_be_read_is_refused_by_the_parser(words, said, capsys):
         main(shlex.split(words))
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
-
-
-def test_a_method_without_a_table_is_not_recorded_in_silence(monkeypatch, tmp_path):
-    monkeypatch.setitem(methods.METHODS, "newcomer", methods.fedavg.FedAvg)
-    with pytest.raises(SettingError, match=r"newcomer has no table") as caught:
-        recording.missing("digits-mini", names=["newcomer"], folder=tmp_path)
-    assert "[methods.newcomer]" in caught.value.do
 
 
 def test_a_method_of_the_package_without_a_table_does_not_enter(monkeypatch):

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -84,3 +85,39 @@ def test_tests_need_more_and_nothing_is_installed_twice(install):
     assert [call.split()[-1] for call in install("tests")[0]] == ["requirements-dev.txt"]
     assert install("tests")[0] == []
     assert install()[0] == []
+
+
+# --- the package without its clone
+
+OUTSIDE = """
+import fedtutor
+from fedtutor import Federation, Settings, methods, papers, run, scenarios
+from fedtutor.__main__ import main
+from fedtutor.engine.files import CLONE
+from fedtutor.experiments import recipes
+
+print(fedtutor.__file__)
+assert not CLONE
+changes = {"scenario.private_size": 20, "rounds": 1}
+recipe = recipes.load("start", profile="quick", overrides=changes)
+fed = Federation(recipe.build(), methods.make("fedavg"), Settings(rounds=1), seed=0)
+assert run(fed)["accuracy"]
+assert len(papers.claims()) > 200 and len(papers.published_table("FCCL+", "X-inter"))
+assert main(["reproduce", "RepShare 1", "--dry-run"]) == 0
+"""
+
+
+@pytest.mark.slow
+def test_what_pip_installs_works_without_the_clone(tmp_path):
+    """`pip install .` ships the bundled images, the recipes and the papers' tables."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    options = ["--no-deps", "--no-build-isolation", "--target", tmp_path / "site"]
+    subprocess.run([*pip, *options, ROOT], check=True)
+    about = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "HOME": str(tmp_path)}
+    about = {name: value for name, value in about.items() if not name.startswith("FEDTUTOR_")}
+    done = subprocess.run(
+        [sys.executable, "-c", OUTSIDE], cwd=tmp_path, env=about, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.startswith(str(tmp_path / "site")) and "to play" in done.stdout
+    assert not (tmp_path / "site" / "tools").exists() and not (tmp_path / "site" / "docs").exists()

@@ -7,17 +7,13 @@ images still must, and numbers be near: training amplifies last digits, and how 
 """
 
 import csv
-import importlib.util
 import io
 import math
 
 import pytest
 
-from fedtutor.engine.files import ROOT, load_json
-
-SPEC = importlib.util.spec_from_file_location("tools.net", ROOT / "tools" / "net.py")
-net = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(net)
+from fedtutor.engine.files import load_json
+from tools import net
 
 KEPT = load_json(net.NET)
 DIGITS = "processor digits"

@@ -28,8 +28,8 @@ from support.notebooks import (
 )
 
 from fedtutor.engine.files import ROOT
-from fedtutor.notebook.exercises import parts
 from fedtutor.notebook.start import NAMES
+from tools.exercises import parts
 
 FOLDERS = (ROOT / "notebooks", ROOT / "notebooks" / "template")
 SECOND_EDITION = {

@@ -5,6 +5,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -93,10 +94,13 @@ def test_notebook_09_is_left_out_only_where_its_extra_is_missing(called, tmp_pat
     assert "09" not in called((0, 0, 0))[1][-1]
 
 
+def every_page():
+    folders = ("fedtutor", "data", "notebooks", "tests", "tools", "docs")
+    return [*ROOT.glob("*.md"), *(p for name in folders for p in (ROOT / name).rglob("*.md"))]
+
+
 def test_every_link_leads_somewhere():
-    folders = ("fedtutor", "data", "notebooks", "tests", "workflow")
-    pages = [*ROOT.glob("*.md"), *(p for name in folders for p in (ROOT / name).rglob("*.md"))]
-    for page in pages:
+    for page in every_page():
         for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8")):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
@@ -125,9 +129,7 @@ def test_the_example_of_the_page_on_tables_runs():
 
 def jobs_on_the_pages():
     """Every `fedtutor JOB` in the commands of all pages, without comments and environment."""
-    folders = ("fedtutor", "data", "notebooks", "tests", "workflow")
-    pages = [*ROOT.glob("*.md"), *(p for name in folders for p in (ROOT / name).rglob("*.md"))]
-    texts = "".join(page.read_text(encoding="utf-8") for page in pages)
+    texts = "".join(page.read_text(encoding="utf-8") for page in every_page())
     found = []
     for line in "".join(re.findall(r"```sh\n(.*?)```", texts, flags=re.S)).splitlines():
         words = line.partition(" #")[0].split()
@@ -140,9 +142,16 @@ def test_every_job_on_the_pages_exists():
     from fedtutor.__main__ import command_line
 
     jobs = jobs_on_the_pages()
-    assert len(jobs) >= 40
+    assert len(jobs) >= 6
     for words in jobs:
         command_line().parse_args([word.strip('"') for word in shlex.split(" ".join(words))])
+
+
+def test_every_tool_on_the_pages_exists():
+    texts = "".join(page.read_text(encoding="utf-8") for page in every_page())
+    tools = set(re.findall(r"python -m (tools[\w.]*|docs)\b", texts))
+    assert len(tools) >= 10
+    assert not [name for name in tools if find_spec(name) is None]
 
 
 @pytest.mark.parametrize("name", ["number", "reading"])

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from fedtutor import papers
-from fedtutor.__main__ import main
-from fedtutor.engine.files import ROOT, load_json, save_json
+from fedtutor.engine.files import load_json, save_json
 from fedtutor.errors import SettingError, StorageError
 from fedtutor.experiments import manifest as queue
 from fedtutor.experiments import results
 from fedtutor.papers import Claims, ledger, printed
 from fedtutor.papers.verdicts import LIVE, RECORDS, records_in
-from fedtutor.report import front, tables
+from fedtutor.report import tables
 from fedtutor.report.tables import ABOVE, BELOW, EQUAL, ONE, OPEN, PAPER, REDUCED, STAND_IN
 
 NOTEBOOKS = sorted(ledger.NOTEBOOKS.glob("[0-9][0-9]*.ipynb"))
@@ -75,24 +74,6 @@ def test_the_mnist_column_of_repshare_is_there_at_the_papers_settings(made):
     whole = cells["column"].str.startswith("MNIST")  # Fashion-MNIST's fills cell by cell
     assert (cells[whole]["seeds"] == "0, 1, 2").all() and whole.sum() < len(whole)
     assert set(cells[~whole]["seeds"]) <= {"0", "0, 1", "0, 1, 2"}
-
-
-def test_pages_have_the_numbers_of_today(made, book):
-    tables_page = "data/results/REPRODUCED.md"
-    pages = {"README.md": front.marked(made.coverage(book), book, tables.COLUMNS),
-             tables_page: {tables.BEGIN: tables.readme_part(made, book)}}  # fmt: skip
-    for name, parts in pages.items():
-        text = (ROOT / name).read_text(encoding="utf-8")
-        end = front.END if name == "README.md" else tables.END
-        for begin, part in parts.items():
-            new = tables.with_part(text, part, begin=begin, end=end)
-            assert text == new, "stale: python -m fedtutor report --readme"
-
-
-def test_a_readme_without_a_place_is_one_clear_error(tmp_path):
-    (tmp_path / "README.md").write_text("# nothing\n")
-    with pytest.raises(StorageError, match="no place for the report"):
-        tables.update_readme(tmp_path)
 
 
 # --- who owns what
@@ -331,18 +312,18 @@ def test_what_differs_follows_from_recipe_and_manifest(made):
 
 
 def test_every_command_finds_the_runs_of_its_cell(made):
-    """`--only` picks one row and column of the manifest, with all its seeds."""
+    """`only` picks one row and column of the manifest, with all its seeds."""
     names, seeds = {}, {}
     for run in made.runs:
         names.setdefault(run.manifest, []).append(run.name)
         seeds.setdefault(run.table, set()).add(run.seed)
     for cell in made.cells.drop_duplicates("command").itertuples():
         if cell.command != tables.NO_RUN:
-            only = re.search(r'--only "(.*?)"', cell.command)[1]
-            smaller = "--manifest data/measured.toml" in cell.command
+            only = re.search(r'only="(.*?)"', cell.command)[1]
+            smaller = "manifest=data/measured.toml" in cell.command
             found = [n for n in names[tables.MEASURED if smaller else queue.MANIFEST] if only in n]
             assert found == [f"{only} {seed}" for seed in sorted(seeds[cell.run])], only
-            assert ("--results build/again" in cell.command) == (cell.setting != OPEN)
+            assert ("results=build/again" in cell.command) == (cell.setting != OPEN)
 
 
 # --- files that come and go
@@ -399,7 +380,7 @@ def spoil(kind, runs, folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cut", "duplicate", "foreign", "wrong"])
-def test_a_bad_file_is_named_and_its_run_is_open(some, kind, capsys):
+def test_a_bad_file_is_named_and_its_run_is_open(some, kind):
     folder, runs, build = some
     before = cells_of(build())
     words = spoil(kind, runs, folder)
@@ -408,10 +389,6 @@ def test_a_bad_file_is_named_and_its_run_is_open(some, kind, capsys):
     assert words in fault and fault.startswith(str(runs[0].path("")))
     after = cells_of(made)
     assert [place for place in before if before[place] != after[place]] == [("IL", "MNIST N=2")]
-    assert main(["report", "--results", str(folder)]) == 0
-    out = capsys.readouterr().out
-    assert f"skipped {fault}" in out
-    assert re.search(r"\d+ stale \(its code has changed\), \d+ of unknown code, \d+ dirty", out)
 
 
 # --- misprints

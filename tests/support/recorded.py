@@ -5,7 +5,7 @@ import subprocess
 from types import SimpleNamespace
 
 from fedtutor.experiments import recipes
-from fedtutor.experiments.environment import made_by
+from fedtutor.experiments.environment import environment
 from fedtutor.experiments.run import result
 
 SCENARIO = SimpleNamespace(
@@ -44,7 +44,7 @@ ROUNDS = ([[0.9, 0.2], [0.3, 0.8]], [[0.7, 0.4], [0.5, 0.9]])
 def made(method="fedavg", *, seed=0, rounds=ROUNDS, given=None, **more):
     asked = given or recipe()
     return result(asked, method, seed=seed, scenario=SCENARIO, history=history(*rounds, **more),
-                  about=made_by(asked, method))  # fmt: skip
+                  about=environment())  # fmt: skip
 
 
 def git(folder, *words):

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from bs4 import BeautifulSoup
 
-from fedtutor.notebook.exercises import parts
+from tools.exercises import parts
 
 from .notebooks import (
     code_cells,

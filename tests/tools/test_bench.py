@@ -10,8 +10,7 @@ import torch
 from fedtutor.engine import optimizers
 from fedtutor.engine.files import ROOT, load_json, numbered
 from fedtutor.models import base
-from fedtutor.site import commands
-from tools import markdown
+from tools import markdown, refresh
 from tools.bench import clients, gpu, layouts, page
 from tools.bench import rounds as bench
 
@@ -200,7 +199,7 @@ def test_a_notebook_keeps_within_its_budget():
     spent = load_json(page.NOTEBOOKS)
     for path in numbered(ROOT / "notebooks", []):
         name, found = path.stem, spent[path.stem]
-        code = commands.code_of(nbformat.read(path, as_version=4))
+        code = refresh.code_of(nbformat.read(path, as_version=4))
         assert found["code"] == code, f"{name} changed: python -m fedtutor refresh"
         assert 0 < found["cpu"] <= BUDGET, name
         assert (found["first_figure"] or 0) <= FIRST, name

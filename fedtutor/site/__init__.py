@@ -1,1 +1,0 @@
-"""Executed notebooks as pages, and the reference of the package beside them."""

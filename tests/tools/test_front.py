@@ -1,0 +1,124 @@
+"""The README's findings turn round with the verdicts, and its picture shows what was recorded."""
+
+import tomllib
+
+import numpy as np
+import pytest
+
+from fedtutor import papers
+from fedtutor.errors import StorageError
+from fedtutor.report import tables
+from tools import front
+
+
+@pytest.fixture(scope="module")
+def book():
+    return papers.claims()
+
+
+@pytest.fixture
+def one(tmp_path, monkeypatch):
+    """A finding on a claim that is measured."""
+    text = """[[finding]]
+notebook = "05"
+claim = "anchor-03"
+setting = "digits-mini"
+data = "small digits"
+holds = "More, by {value}."
+does_not_hold = "Less, by {value}."
+undecided = "Nobody knows."
+"""
+    monkeypatch.setattr(front, "FINDINGS", tmp_path / "findings.toml")
+    front.FINDINGS.write_text(text)
+    return text
+
+
+@pytest.mark.parametrize(("verdict", "values", "said"), [
+    ("holds", [3.0, 4.0], "More, by 3.50 ± 0.71 points."),
+    ("consistent with", [3.0, 4.0], "More, by 3.50 ± 0.71 points."),
+    ("inconsistent with", [-3.0, -4.0], "Less, by 3.50 ± 0.71 points."),
+    ("does not hold", [-3.0, -4.0], "Less, by 3.50 ± 0.71 points."),
+    ("undecided", [-3.0, 4.0], "Nobody knows."),
+])  # fmt: skip
+def test_a_finding_follows_its_verdict(one, book, verdict, values, said):
+    changed = book.copy()
+    changed.at["anchor-03", "verdict"] = verdict
+    changed.at["anchor-03", "values"] = values
+    (line,) = front.findings(changed)
+    assert line == f"- {said} ([05](notebooks/05_fedlgd_distillation.ipynb): small digits, 2 seeds)"
+
+
+def test_a_claim_that_nobody_measures_is_one_clear_error(one, book):
+    front.FINDINGS.write_text(one.replace("anchor-03", "anchor-99"))
+    with pytest.raises(StorageError, match="anchor-99"):
+        front.findings(book)
+
+
+def test_a_claim_on_other_data_than_said_is_one_clear_error(one, book):
+    front.FINDINGS.write_text(one.replace("digits-mini", "cifar10"))
+    with pytest.raises(StorageError, match="'anchor-03' was measured on 'digits-mini"):
+        front.findings(book)
+
+
+def test_a_verdict_without_a_sentence_is_one_clear_error(one, book):
+    changed = book.copy()
+    changed.at["anchor-03", "verdict"] = "not testable here"
+    with pytest.raises(StorageError, match="no sentence for claim 'anchor-03'"):
+        front.findings(changed)
+
+
+def test_every_finding_has_a_sentence_for_each_verdict():
+    for one in tomllib.loads(front.FINDINGS.read_text(encoding="utf-8"))["finding"]:
+        said = {one["holds"], one["does_not_hold"], one["undecided"]}
+        assert len(said) == 3 and all("±" not in sentence for sentence in said)
+        assert "{value}" in one["holds"] and "{value}" in one["does_not_hold"]
+
+
+def test_the_findings_are_of_the_notebooks_that_they_name(book):
+    found = tomllib.loads(front.FINDINGS.read_text(encoding="utf-8"))["finding"]
+    assert len(found) == 5
+    assert all(book.loc[f["claim"], "notebook"] == f["notebook"] for f in found)
+
+
+def test_the_state_counts_every_number_once(book):
+    coverage = tables.build().coverage(book)
+    said = front.state(coverage, tables.COLUMNS)
+    assert f"{coverage['numbers'].sum():,} accuracies" in said
+    counted = coverage[list(tables.COLUMNS.values())].to_numpy().sum()
+    assert counted == coverage["numbers"].sum()
+
+
+def test_the_picture_shows_what_was_recorded(tmp_path):
+    crossed = front.crossed()
+    assert list(crossed) == list(front.SHOWN)
+    assert set(crossed["fccl"]) == {"logits"} and "weights" in crossed["fedavg"]
+    clients, photographs, classes = 4, 512, 10
+    assert crossed["fccl"]["logits"] == 2 * photographs * classes * 4, clients
+    saw = front.saw()
+    assert saw.shape[0] >= 3 and saw.shape[1] % 2 == 1
+    assert np.all((saw > 0) & (saw < 100))
+    lgd = front.rounds("fedlgd")
+    assert 0 < lgd["virtual images"] < lgd["weights"] == front.rounds("fccl")["logits"]
+    picture = front.draw(tmp_path / "front.png").read_bytes()
+    assert picture[:4] == b"\x89PNG" and len(picture) < 200_000
+
+
+def test_the_picture_in_words_turns_round_with_the_numbers(monkeypatch):
+    there, back = front.swings(np.array([[70.0, 60, 71, 61, 72], [70, 62, 71, 63, 72]]))
+    assert (there, back) == (-9.0, 10.0)
+    monkeypatch.setattr(front, "saw", lambda: np.array([[70.0, 60, 71]]))
+    assert "falls while clients agree on photographs, rises while" in front.described()
+    monkeypatch.setattr(front, "saw", lambda: np.array([[70.0, 71, 60]]))
+    assert "rises while clients agree on photographs, falls while" in front.described()
+
+
+def test_a_method_without_the_runs_to_draw_is_one_clear_error():
+    with pytest.raises(StorageError, match="no run of fccl"):
+        front._runs(front.SAW, "fccl", observe=["nowhere"])
+
+
+def test_what_an_installation_takes_is_said_as_measured(monkeypatch, tmp_path):
+    measured = front.load_json(front.INSTALLATION)["MB"]
+    for part in ("reader", "reader, CPU builds", "tests", "engine", "workflow"):
+        assert f"{measured[part]:,} MB" in front.installation()
+    assert measured["reader, CPU builds"] < measured["reader"] / 2
