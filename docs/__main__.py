@@ -34,7 +34,7 @@ def build(output: Path, executed: Path | None = None, pages=staging.PAGES) -> in
         if (output / "searchindex.js").exists():
             shutil.rmtree(output)
         shutil.copytree(html, output, dirs_exist_ok=True)
-    return len(list(output.rglob("*.html")))
+    return len([page for page in output.rglob("*.html") if "_static" not in page.parts])
 
 
 def mended(text: str) -> str:

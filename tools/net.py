@@ -241,15 +241,15 @@ def bits(state: dict) -> str:
 
 
 def summed(states: dict[str, dict]) -> dict:
-    """The bits of all tensors; how many real ones a holder has, their norm, their sum / norm."""
+    """The bits of all tensors; how many real numbers a holder has, their norm, their sum / norm."""
     named = {f"{holder} {name}": t for holder in states for name, t in states[holder].items()}
-    numbers = {}
+    found = {"bits": bits(named), "norms": {}, "sums": {}}
     for holder, state in states.items():
         real = [t.detach().double() for t in state.values() if t.is_floating_point()]
         norm, total = sum(t.square().sum() for t in real).sqrt(), sum(t.sum() for t in real)
-        shown = [float(f"{float(number):.9g}") for number in (norm, total / norm)]
-        numbers[holder] = [sum(t.numel() for t in real), *shown]
-    return {"bits": bits(named), "numbers": numbers}
+        found["norms"][holder] = [sum(t.numel() for t in real), float(f"{norm:.9g}")]
+        found["sums"][holder] = float(f"{total / norm:.9g}")
+    return found
 
 
 def table(name: str) -> str:

@@ -9,32 +9,36 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from devtools import Page
+from devtools import Browser, Page
 
 REFERENCE = ("fedtutor.html", "fedtutor.rounds.html", "fedtutor.methods.fccl.html")  # alike
 
 
-def broken(path: Path, axe: str, dark: bool) -> list[str]:
+def broken(page: Page) -> list[str]:
     """What a page breaks: rule, how often, and the first place."""
-    with Page(path, dark=dark) as page:
-        page.says(axe)
-        found = page.says(
-            "axe.run({resultTypes: ['violations']}).then(({violations}) => violations.map("
-            "({id, help, nodes}) => `${id} (${help}), ${nodes.length}: ` +"
-            "nodes[0].html.slice(0, 160)))"
-        )
-    return found
+    return page.says(
+        "axe.run({resultTypes: ['violations']}).then(({violations}) => violations.map("
+        "({id, help, nodes}) => `${id} (${help}), ${nodes.length}: ` +"
+        "nodes[0].html.slice(0, 160)))"
+    )
 
 
 def main(folder: Path, axe: Path) -> int:
-    pages = [path for path in sorted(folder.rglob("*.html"))
-             if "reference" not in path.parts or path.name in REFERENCE]  # fmt: skip
+    pages = [
+        path
+        for path in sorted(folder.rglob("*.html"))
+        if "_static" not in path.parts and ("reference" not in path.parts or path.name in REFERENCE)
+    ]
     count = 0
-    for path in pages:
-        for dark in (False, True):
-            for line in broken(path, axe.read_text(encoding="utf-8"), dark):
-                count += 1
-                print(f"{'dark' if dark else 'light'} {path.relative_to(folder)}: {line}")
+    with Browser() as browser:
+        for path in pages:
+            for dark in (False, True):
+                page = browser.open(path, dark=dark)
+                page.says(axe.read_text(encoding="utf-8"))
+                for line in broken(page):
+                    count += 1
+                    name = path.relative_to(folder).as_posix()
+                    print(f"{'dark' if dark else 'light'} {name}: {line}")
     print(f"{len(pages)} pages, twice: {count} broken rules")
     return bool(count)
 
