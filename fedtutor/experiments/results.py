@@ -56,7 +56,7 @@ class Result:
 def result_path(recipe: Recipe, method: str, seed: int, *, folder=RESULTS) -> Path:
     """<folder>/<recipe>/<profile>/<scenario>/<method>-seed<k>.json, while runs are under way.
 
-    `python -m fedtutor fold` makes it a line of <folder>/<recipe>/<profile>/<scenario>.jsonl.
+    `python -m tools.record fold` makes it a line of <folder>/<recipe>/<profile>/<scenario>.jsonl.
 
     Overrides that touch this run add 8 hex digits to the name, so that a trial never replaces
     the recipe's own result.

@@ -200,7 +200,7 @@ def test_a_notebook_keeps_within_its_budget():
     for path in numbered(ROOT / "notebooks", []):
         name, found = path.stem, spent[path.stem]
         code = refresh.code_of(nbformat.read(path, as_version=4))
-        assert found["code"] == code, f"{name} changed: python -m fedtutor refresh"
+        assert found["code"] == code, f"{name} changed: python -m tools.refresh"
         assert 0 < found["cpu"] <= BUDGET, name
         assert (found["first_figure"] or 0) <= FIRST, name
 

@@ -284,7 +284,7 @@ def test_no_code_for_an_answer_that_cannot_be_marked(answer):
 def test_notebooks_and_solutions_agree(tmp_path):
     copy = shutil.copytree(NOTEBOOKS, tmp_path / "notebooks")
     changed = [path.stem for path in exercises.generate(copy)]
-    assert not changed, "run: python -m fedtutor exercises, then refresh"
+    assert not changed, "run: python -m tools.course exercises, then tools.refresh"
     for path in NOTEBOOKS.glob("[0-9][0-9]*.ipynb"):
         has = bool(exercises.parts(nbformat.read(path, as_version=4), where=path.name)[1])
         assert has == (NOTEBOOKS / "solutions" / path.name).is_file(), path.name

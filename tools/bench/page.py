@@ -226,7 +226,7 @@ def notebooks_part(found: dict) -> str:
         lines.append([name, f"{row['cpu']:.0f}", first])
     table = markdown.table(["notebook", "processor seconds", "until the first figure"], lines)
     return (
-        f"{table}\n\nAs `python -m fedtutor refresh` measured them last, in the quick profile, "
+        f"{table}\n\nAs `python -m tools.refresh` measured them last, in the quick profile, "
         "with two threads, beside other work."
     )
 
