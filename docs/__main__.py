@@ -2,6 +2,7 @@
 
 import argparse
 import itertools
+import os
 import re
 import shutil
 import tempfile
@@ -19,15 +20,14 @@ def build(output: Path, executed: Path | None = None, pages=staging.PAGES) -> in
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1) as other:
         source, html = Path(folder, "source"), Path(folder, "html")
         lessons = staging.stage(source, pages, executed)
-        tables = other.submit(ledger.drawn, lessons) if (source / "results.md").exists() else None
+        tables = other.submit(ledger.drawn, lessons)
         words = ["-q", "-W", "--keep-going", "-c", str(Path(__file__).parent)]
         if staging.REFERENCE not in itertools.chain(*pages.values()):
             words += ["-D", "extensions=myst_nb"]
         if sphinx([*words, str(source), str(html)]):
             raise SystemExit("The site has mistakes, named above; it was not written.")
         slides.write(html / "slides", [source / name for name in lessons])
-        if tables:
-            ledger.fill(html / "results.html", tables.result())
+        ledger.fill(html / "docs" / "results.html", tables.result())
         shutil.rmtree(html / ".doctrees")
         for page in html.rglob("*.html"):
             page.write_text(mended(page.read_text(encoding="utf-8")), encoding="utf-8")
@@ -49,7 +49,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=staging.ROOT / "build" / "site")
     options, began = parser.parse_args(), time.monotonic()
     count = build(options.output, options.executed)
-    print(f"{count} pages, {time.monotonic() - began:.0f} s; open {options.output / 'index.html'}")
+    page = os.path.relpath(options.output / "index.html")
+    print(f"{count} pages, {time.monotonic() - began:.0f} s; open {page}")
 
 
 if __name__ == "__main__":

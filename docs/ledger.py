@@ -1,7 +1,7 @@
 """Every claim and every printed number, in tables that a reader can sort and filter.
 
-itables writes them, with all that they need: the page loads nothing. `results.html#fccl-01` opens
-the page with one claim.
+itables writes them, with all that they need: docs/results.md becomes a page that loads nothing.
+`results.html#fccl-01` opens it with one claim.
 """
 
 from html import escape
@@ -16,40 +16,18 @@ from fedtutor.papers.verdicts import kind
 from fedtutor.report import overview, tables
 
 MARK = "<!-- ledger -->"
-TEXT = f"""---
-html_theme.sidebar_secondary.remove: true
----
-
-# All claims and numbers
-
-To look things up: the lines beside a heading choose rows, the arrows sort by it.
-[Lesson 08](notebooks/08_reproduction_report.ipynb) says what the verdicts mean, and what follows
-from them. ± is one standard deviation over seeds.
-
-## Claims
-
-What the papers say, and our own claims. A measured value is the mean over seeds of the number that
-the claim was turned into.
-
-{MARK}
-
-## Printed numbers
-
-Every accuracy that a paper prints, beside what was measured at the setting that is nearest to the
-paper's.
-
-{MARK}
-"""
 DARK = ".then((script) => script.set_or_remove_dark_class())"  # follow the page's colors
 ASKED = r"""(location.hash.match(/^#(\w+-\w+)$/) || ["", ""])[1]"""  # a claim, by its id
 
 
 def drawn(lessons: list[str]) -> list[str]:
     """Both tables as HTML; they lead to `lessons`."""
-    where = {Path(name).stem.partition("_")[0]: Path(name).with_suffix(".html") for name in lessons}
+    where = {Path(name).name.partition("_")[0]: Path(name).stem for name in lessons}
 
     def linked(number: str) -> str:
-        return f'<a href="{where[number].as_posix()}">{number}</a>' if number in where else number
+        if number not in where:
+            return number
+        return f'<a href="../notebooks/{where[number]}.html">{number}</a>'
 
     return [
         itables.to_html_datatable(
@@ -59,10 +37,12 @@ def drawn(lessons: list[str]) -> list[str]:
             columnControl=["order", ["searchList"]],
             columnDefs=[{"targets": [1], "width": "20em"}],
             connected=False,
-            lengthMenu=[25, 100, 1000],
             maxBytes=0,
             ordering={"indicators": False, "handler": False},
+            paging=False,
+            scrollCollapse=True,
             scrollX=True,
+            scrollY="75vh",
             search={"search": itables.JavascriptCode(ASKED if "Claim" in frame else "''")},
             showIndex=False,
             style="width:100%",
@@ -72,7 +52,7 @@ def drawn(lessons: list[str]) -> list[str]:
 
 
 def fill(page: Path, tables: list[str]) -> None:
-    """Put the tables into the page that was made of TEXT."""
+    """Put the tables into the page of docs/results.md."""
     text = page.read_text(encoding="utf-8")
     bundle = itables.javascript.generate_init_offline_itables_html(itables.options.dt_bundle)
     bundle += f"<script>window.{itables.javascript._itables_underscore_version()}{DARK}</script>"

@@ -12,4 +12,4 @@ def mathml(latex: str, *, block: bool = False) -> str:
     """The `<math>` element of a formula; a displayed one stands in a box that can be scrolled."""
     drawn = CONVERTER.convert_with_local_state(latex, displaystyle=block)
     drawn = drawn.replace("<math", f'<math alttext="{escape(" ".join(latex.split()))}"', 1)
-    return f'<div class="formula">{drawn}</div>' if block else drawn
+    return f'<div class="formula" tabindex="0">{drawn}</div>' if block else drawn

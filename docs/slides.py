@@ -8,6 +8,7 @@ import re
 import shutil
 from importlib.resources import files
 from pathlib import Path
+from posixpath import normpath
 
 import nbformat
 from nbconvert import SlidesExporter
@@ -50,7 +51,7 @@ class Renderer(IPythonRenderer):
             return super().link(text, url, title)
         if not (page := re.fullmatch(r"([^#]+)\.(?:ipynb|md)(#.*)?", url)):
             return text  # to another place in the lesson, or to the reference
-        return super().link(text, f"../notebooks/{page[1]}.html{page[2] or ''}", title)
+        return super().link(text, normpath(f"../notebooks/{page[1]}.html{page[2] or ''}"), title)
 
 
 def write(folder: Path, lessons: list[Path]) -> None:

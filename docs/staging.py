@@ -13,18 +13,17 @@ from posixpath import dirname, join, normpath
 
 import nbformat
 
-from . import ledger
-
 ROOT = Path(__file__).parents[1]
 REFERENCE = "reference/fedtutor/fedtutor"  # written by autodoc2
 PAGES = {  # caption in the navigation -> its pages, as patterns; what is not there is left out
     "Lessons": ["notebooks/[0-9]*.ipynb"],
     "Learn and teach": ["README.md", "notebooks/README.md", "notebooks/TEACHING.md", "glossary.md"],
     "What was found": [
-        "results.md",
+        "docs/results.md",
         "data/results/REPRODUCED.md",
         "data/results/NUMBERS.md",
-        "data/reports/[a-z]*.md",
+        "docs/differences.md",
+        "docs/limits.md",
         "data/published/README.md",
         "data/results/README.md",
         "data/attacks/README.md",
@@ -37,8 +36,7 @@ PAGES = {  # caption in the navigation -> its pages, as patterns; what is not th
         "data/README.md",
         "fedtutor/processes/README.md",
         "fedtutor/experiments/README.md",
-        "workflow/README.md",
-        "tools/*/README.md",
+        "tools/workflow.md",
         "data/speed/README.md",
     ],
     "The package": [
@@ -66,7 +64,7 @@ def stage(folder: Path, pages=PAGES, executed: Path | None = None) -> list[str]:
 
     executed: a folder with notebooks that take the places of the committed ones.
     """
-    made = {"glossary.md": glossary(), "results.md": ledger.TEXT}
+    made = {"glossary.md": glossary()}
     found = {
         caption: [
             name
