@@ -2,6 +2,7 @@
 
 import csv
 import re
+from dataclasses import replace
 
 import pytest
 from support.federations import InThisProcess, tiny_scenario
@@ -127,7 +128,7 @@ def test_one_that_was_interrupted_goes_on_with_the_same_bits(small, monkeypatch)
 def test_a_recorded_run_says_how_long_it_takes(tmp_path):
     made = reproduce.plan("RepShare 1", folder=tmp_path, rows="MNIST")
     run, every = made.once[0], list(made.found.values())
-    mine = [made.found[r.path(tmp_path)] for r in made.once if r.cell == run.cell]
+    mine = [made.found[r.path(tmp_path)] for r in made.once if replace(r, seed=run.seed) == run]
     seconds = [r.totals["seconds"] * r.environment["threads"] for r in mine]
     assert len(seconds) == 3
     assert reproduce.minutes(run, every) == pytest.approx(sum(seconds) / 3 / 60)
