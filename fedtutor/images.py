@@ -71,14 +71,16 @@ class Images:
 
     @property
     def read(self) -> bool:
-        """Whether the pixels are here; inside `sources.noted` no pixel is read."""
+        """Whether the pixels are here; inside `sources.without_pixels` no pixel is read."""
         return not self.x.is_meta
 
     def must_be_read(self) -> None:
         """Raise `DataError` where the pixels are not here."""
         if not self.read:
-            self._refuse("the pixels of these images were never read",
-                         "build the scenario again, outside of sources.noted()")  # fmt: skip
+            self._refuse(
+                "the pixels of these images were never read",
+                "build the scenario again, outside of sources.without_pixels()",
+            )
 
     def to(self, device) -> "Images":
         """The same images on `device`; nothing is copied if they are already there."""

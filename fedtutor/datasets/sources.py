@@ -22,21 +22,21 @@ from . import arrays, cache
 from .arrays import Pixels
 from .catalog import SETS, DataSet
 
-_notes: ContextVar[list | None] = ContextVar("notes", default=None)  # see `noted`
+_unread: ContextVar[bool] = ContextVar("unread", default=False)  # see `without_pixels`
 
 
 @contextmanager
-def noted():
-    """A list that grows by (set, split, rows) for all images that scenarios take meanwhile.
+def without_pixels():
+    """Scenarios are built and no pixel is read, to see whether their data are here.
 
-    No pixel is read: the images that this thread gets meanwhile have a shape and labels and no
-    pixels (`Images.read`), and nobody can train on them. Other threads read as always.
+    The images that this thread gets meanwhile have a shape and labels and no pixels
+    (`Images.read`), and nobody can train on them. Other threads read as always.
     """
-    before = _notes.set(notes := [])
+    before = _unread.set(True)
     try:
-        yield notes
+        yield
     finally:
-        _notes.reset(before)
+        _unread.reset(before)
 
 
 @contextmanager
@@ -73,8 +73,7 @@ class Source:
         little more memory than the result.
         """
         index = np.arange(len(self)) if index is None else np.asarray(index)
-        if (notes := _notes.get()) is not None:
-            notes.append((*self.name.split("/"), index))
+        if _unread.get():
             x = torch.empty(len(index), channels, size, size, dtype=torch.uint8, device="meta")
             return Images(x, torch.from_numpy(self.pixels.y[index]), self.words)
         order = np.argsort(index, kind="stable")

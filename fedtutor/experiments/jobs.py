@@ -115,8 +115,8 @@ def through(
 ) -> Iterator[tuple]:
     """Run tasks in their order; (task, outcome, value) as each ends.
 
-    `at_once` of them work side by side where their gigabytes fit into `memory`. `refuse(task)` is
-    asked before a start: a reason is a REFUSED one.
+    `at_once` of them work side by side where their gigabytes fit into `memory`; one that needs more
+    than that works alone. `refuse(task)` is asked before a start: a reason is a REFUSED one.
     """
     waiting, working = list(tasks), []
     try:

@@ -202,7 +202,7 @@ def absent(run: Run) -> str | None:
 def _absent(name: str, options: str) -> str | None:
     made_here = "rebuilt" in name + options  # that works on pixels
     try:
-        with nullcontext() if made_here else sources.noted():
+        with nullcontext() if made_here else sources.without_pixels():
             scenarios.build(name, **json.loads(options))
     except DataError as error:
         return error.what

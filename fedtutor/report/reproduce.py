@@ -176,7 +176,7 @@ def minutes(run: Run, found: Sequence[results.Result]) -> float | None:
         return sum(r.totals["seconds"] * r.environment["threads"] for r in like) / len(like) / 60
     if manifest.absent(run):
         return None
-    with sources.noted():  # no pixel is read
+    with sources.without_pixels():
         scene = run.recipe.build()
     s, total = run.recipe.settings, 0.0
     for k, client in enumerate(scene.clients):
