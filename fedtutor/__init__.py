@@ -2,15 +2,19 @@
 
 What most programs need stands here; `fedtutor/README.md` says where everything else lives:
 
-    from fedtutor import Federation, Settings, methods, run, scenarios
+    from fedtutor import Federation, Settings, compare, methods, plots, run, scenarios
 """
 
 from importlib import import_module
 
 __version__ = "0.1.0"
-__all__ = ["Federation", "Settings", "methods", "run", "scenarios"]
+__all__ = [
+    "Federation", "Settings", "compare", "losses", "methods", "papers", "plots", "run", "scenarios",
+]  # fmt: skip
 
-_HOMES = {"Federation": "federation", "Settings": "settings", "run": "rounds"}
+_HOMES = {
+    "Federation": "federation", "Settings": "settings", "compare": "comparison", "run": "rounds"
+}  # fmt: skip
 
 
 def __getattr__(name: str):

@@ -42,6 +42,10 @@ class TrainingError(FedtutorError):
     """Training that cannot go on, such as a loss that is no longer a number."""
 
 
+class DivergenceError(TrainingError, ModelError):
+    """Training that ended in nan or infinity; a comparison notes it as the outcome of the run."""
+
+
 class StorageError(FedtutorError):
     """A result or checkpoint that cannot be written or read."""
 

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from .clients import Client
 from .engine.checks import evaluated, has_numbers
 from .engine.counting import uncounted
-from .errors import ModelError
+from .errors import DivergenceError
 from .measures import accuracy
 from .settings import LAST
 
@@ -24,7 +24,8 @@ def observe(fed, moment: str, clients: Sequence[Client]) -> None:
 def evaluate(fed, moment: str, clients: Sequence[Client] | None = None) -> None:
     """Add an accuracy matrix to the history; a network that clients share is run once.
 
-    Raises `ModelError` for a network that holds nan or infinity: its answers look like a class.
+    Raises `DivergenceError` for a network that holds nan or infinity: its answers look like those
+    of a class.
     Where `on_client_error` is "leave_out" it goes on: whoever broke sits out from the next round.
     """
     clients = clients or fed.clients
@@ -32,7 +33,7 @@ def evaluate(fed, moment: str, clients: Sequence[Client] | None = None) -> None:
     first = {id(network[c.id]): c for c in reversed(clients)}
     for c in reversed(first.values()):
         if fed.settings.on_client_error == "stop" and not has_numbers(network[c.id]):
-            raise ModelError(
+            raise DivergenceError(
                 f"the network of client {c.id} holds nan or infinity",
                 where=f"{fed.method.name}, round {fed.round_}, evaluation at {moment!r}",
                 do="lower the learning rate, or the weight of the method's own loss term",

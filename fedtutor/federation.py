@@ -17,6 +17,7 @@ from .engine import artifacts, asking, batches, checks, leave_out
 from .engine.checkpoints import folder_to_write
 from .engine.workers import Workers, device_of
 from .errors import FAILURES, whole
+from .history import History
 from .randomness import generator
 from .settings import Settings
 
@@ -57,11 +58,7 @@ class Federation:
             _ = client.models  # built now, so that a network that does not fit is refused now
         self.begin_round(0)
         self.channel.restore({"counts": [], "messages": []})
-        self.history = {
-            "clients": [c.id for c in self.clients], "domains": [c.domain for c in self.clients],
-            "tests": list(self.scenario.tests),
-            "accuracy": [], "loss": [], "bytes": [], "seconds": [],
-        }  # fmt: skip
+        self.history = History.empty(self.clients, self.scenario.tests)
 
     def begin(self) -> None:
         """What comes before round 1: virtual images, where the settings ask; the method's start."""

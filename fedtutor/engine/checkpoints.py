@@ -84,7 +84,7 @@ class Checkpoints:
         found = {}
         value = _take_out({
             "identity": identity(fed), "told": told(fed), "code": self.code, "round": fed.round_,
-            "history": fed.history, "channel": fed.channel.state(),
+            "history": dict(fed.history), "channel": fed.channel.state(),
             "holders": {name: pack(holder, fed) for name, holder in holders(fed).items()},
         }, found)  # fmt: skip
         tensors = [tensor for _, tensor in found.values()]
@@ -102,7 +102,7 @@ class Checkpoints:
         value = self._newest(fed)
         if value is None:
             return False
-        fed.round_, fed.history = value["round"], value["history"]
+        fed.round_, fed.history = value["round"], type(fed.history)(value["history"])
         fed.channel.restore(value["channel"])
         for name, holder in holders(fed).items():
             unpack(holder, value["holders"][name], fed)

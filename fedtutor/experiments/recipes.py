@@ -28,7 +28,6 @@ import tomllib
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
-from inspect import signature
 from pathlib import Path
 
 import pandas as pd
@@ -122,7 +121,7 @@ def load(
     heads = (key.partition(".")[0] for key in given if isinstance(key, str) and "." in key)
     names = list(dict.fromkeys([*methods, *(head for head in heads if head in METHODS)]))
     known = {*FIELDS, "recompute", *(f"{m}.{key}" for m in names for key in parameters(m))}
-    known |= {f"scenario.{option}" for option in scenario_options_of(scenario)}
+    known |= {f"scenario.{option}" for option in scenarios.options(scenario)}
     if scenario not in SCENARIOS:
         known |= {key for key in entries if key.startswith("scenario.")}
     for key in given:
@@ -137,7 +136,7 @@ def load(
             values[key] = typed(key, value, FIELDS[key].type, at_fault)
     return Recipe(
         name=name, title=title, paper=paper, profile=profile, scenario=scenario,
-        scenario_options={**scenario_options_of(scenario), **_below("scenario", values)},
+        scenario_options={**scenarios.options(scenario), **_below("scenario", values)},
         settings=Settings(**{key: value for key, value in values.items() if key in FIELDS}),
         methods={method: _parameters(method, _below(method, values)) for method in names},
         overrides=given, recompute=recompute, origins=origins,
@@ -231,12 +230,6 @@ def _check_entry(key: str, entry, where: str) -> None:
         )  # fmt: skip
     if len(entry) < 2:
         raise SettingError(f"{key!r} has no value", where=where, do="give it quick, paper, or both")
-
-
-def scenario_options_of(scenario: str) -> dict:
-    """The options of a scenario with their defaults; none where it is not there to be asked."""
-    known = signature(SCENARIOS[scenario]).parameters if scenario in SCENARIOS else {}
-    return {name: option.default for name, option in known.items()}
 
 
 def _parameters(method: str, given: dict) -> dict:

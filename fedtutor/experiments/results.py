@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .. import methods
+from .. import methods, scenarios
 from ..engine.files import DATA, save_json, shown
 from ..errors import SettingError, StorageError
 from ..measures import inter, intra
 from ..papers import spread
 from ..settings import Settings
 from . import stored
-from .recipes import Recipe, scenario_options_of
+from .recipes import Recipe
 
 RESULTS = DATA / "results"
 FORMAT = 1  # of a result file; a change of what a key means is a new format
@@ -184,7 +184,7 @@ def differs(found: Result, recipe: Recipe) -> str:
 
     An option that is younger than the result counts as its default.
     """
-    method, options = found.method, scenario_options_of(recipe.scenario)
+    method, options = found.method, scenarios.options(recipe.scenario)
     if {**asdict(Settings()), **found.settings} != asdict(recipe.settings):
         return "settings"
     if {**methods.parameters(method), **found.parameters} != parameters_of(recipe, method):

@@ -16,6 +16,7 @@ from ..engine import leave_out
 from ..engine.asking import plain, require_named
 from ..errors import FAILURES, SettingError, TrainingError
 from ..federation import Federation
+from ..history import History
 from ..measures import accuracy
 
 
@@ -134,11 +135,7 @@ class RemoteFederation(Federation):
         ]
         self.begin_round(0)
         self.channel.restore({"counts": [], "messages": []})
-        self.history = {
-            "clients": [c.id for c in self.clients], "domains": [c.domain for c in self.clients],
-            "tests": list(self.scenario.tests),
-            "accuracy": [], "loss": [], "bytes": [], "seconds": [],
-        }  # fmt: skip
+        self.history = History.empty(self.clients, self.scenario.tests)
 
     def begin(self) -> None:
         if self.channel.filters:

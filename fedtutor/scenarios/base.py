@@ -281,6 +281,12 @@ def register(name: str):
     return enter
 
 
+def options(name: str) -> dict:
+    """The options of a scenario with their defaults; none where there is no such scenario."""
+    known = signature(SCENARIOS[name]).parameters if name in SCENARIOS else {}
+    return {option: about.default for option, about in known.items()}
+
+
 def build(name: str, **options) -> Scenario:
     """The scenario called `name`.
 

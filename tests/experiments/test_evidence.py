@@ -308,7 +308,7 @@ def test_a_scenario_option_younger_than_a_result_counts_as_its_default(played, t
     run(recipe(), "fedprox", seed=0, scenario=SCENARIO, folder=tmp_path)
     path = result_path(recipe(), "fedprox", 0, folder=tmp_path)
     content = json.loads(path.read_text())
-    options, defaults = content["scenario"]["options"], recipes.scenario_options_of("digits-mini")
+    options, defaults = content["scenario"]["options"], scenarios.options("digits-mini")
     kept = {name: v for name, v in options.items() if v != defaults[name]}
     assert kept != options
     path.write_text(json.dumps({**content, "scenario": {**content["scenario"], "options": kept}}))
