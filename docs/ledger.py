@@ -73,6 +73,8 @@ def claims(linked) -> pd.DataFrame:
             "The paper says": book["says"].astype(str).map(escape),
             "Measured": book["measured"].map(escape),
             "Verdict": book["verdict"].map(kind),
+            "Size": book["size"].map(escape),
+            "At": book["at"],
             "Kind": [kinds.get(name, ledger.OURS) for name in book.index],
             "Data and settings": book["setting"].map(escape),
             "Lesson": book["notebook"].map(linked),

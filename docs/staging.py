@@ -31,6 +31,7 @@ PAGES = {  # caption in the navigation -> its pages, as patterns; what is not th
         "data/rehearsals/README.md",
     ],
     "Use it": [
+        "docs/compare.md",
         "fedtutor/methods/README.md",
         "fedtutor/scenarios/README.md",
         "data/README.md",

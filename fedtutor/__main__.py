@@ -1,8 +1,4 @@
-"""The command `fedtutor`: what is played without a notebook open.
-
-    fedtutor notebooks --only 00          execute the lessons into build/executed
-    fedtutor reproduce "RepShare 1"       play what is missing of a printed table, beside ours
-    fedtutor federate fccl --rounds 2     a method with a process for every client
+"""The command `fedtutor`: what is done without a notebook open; its jobs: `command_line.py`.
 
 What only maintainers call is in the folder `tools` of the clone.
 """
@@ -13,8 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from . import __version__
-from .engine.files import ROOT, numbered, shown, write_atomically
+from . import command_line as jobs
 from .errors import FedtutorError, choose
 
 STOPPED = "stopped; what is done is kept, and the same command goes on from there"
@@ -52,52 +47,30 @@ def carry_out(parser: argparse.ArgumentParser, arguments: list[str] | None) -> i
 
 
 def command_line() -> argparse.ArgumentParser:
-    """All jobs with their options."""
-    from .processes import commands as processes
-    from .report import reproduce
-
-    called = "fedtutor" if Path(sys.argv[0]).stem == "fedtutor" else "python -m fedtutor"
-    parser = argparse.ArgumentParser(
-        prog=called, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--version",
-        action="version",
-        version=f"fedtutor {__version__}",
-        help="print the version and stop",
-    )
-    jobs = parser.add_subparsers(dest="job", metavar="JOB", help="JOB --help shows its options")
-    job = jobs.add_parser("notebooks", help="execute the lessons, by number or all")
-    job.add_argument("--only", nargs="+", default=[], metavar="NN", help="e.g. --only 00 02b")
-    job.add_argument("--folder", type=Path, default=ROOT / "notebooks", help="where they lie")
-    job.add_argument("--profile", default="quick", help="quick (default) or paper")
-    job.add_argument(
-        "--output",
-        type=Path,
-        default=ROOT / "build" / "executed",
-        help="where the executed copies go; default build/executed",
-    )
-    job.set_defaults(do=execute_all)
-    reproduce.register(jobs)
-    processes.register(jobs)
-    return parser
+    """All jobs with their options, under the name by which they were called."""
+    named = Path(sys.argv[0]).stem == "fedtutor"
+    return jobs.command_line("fedtutor" if named else "python -m fedtutor")
 
 
 def execute_all(options) -> int:
     """Execute notebooks into a folder of copies; the status is 1 where a cell failed."""
+    from .commands import here
+    from .engine.files import ROOT, numbered
     from .experiments.recipes import PROFILES
 
     choose(options.profile, PROFILES, kind="profile", where="--profile")
-    paths, failed, began = numbered(options.folder, options.only), 0, time.monotonic()
+    output = options.folder or ROOT / "build" / "executed"
+    paths = numbered(options.source or ROOT / "notebooks", options.only)
+    failed, began = 0, time.monotonic()
     for path in paths:
         print(f"{path.stem} ... ", end="", flush=True)
         start = time.monotonic()
-        problem = execute(path, options.output / path.name, options.profile)
+        problem = execute(path, output / path.name, options.profile)
         failed += bool(problem)
         print(f"{time.monotonic() - start:.0f} s{'; ' * bool(problem)}{problem}", flush=True)
     print(
         f"{len(paths)} notebooks, {failed} failed, {time.monotonic() - began:.0f} s; "
-        f"copies with outputs are in {shown(options.output)}"
+        f"copies with outputs are in {here(output)}"
     )
     return 1 if failed else 0
 
@@ -106,6 +79,8 @@ def execute(path: Path, copy: Path, profile: str = "quick") -> str:
     """Run one notebook by papermill into `copy`, also where a cell fails; what failed, or ""."""
     import papermill
     from papermill.exceptions import PapermillExecutionError
+
+    from .engine.files import write_atomically
 
     write_atomically(copy, lambda name: None)  # one clear error for a folder that is read-only
     try:

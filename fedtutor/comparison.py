@@ -10,84 +10,26 @@ images, its seed and the version of this package. With `folder` runs are kept be
 line each in `runs.jsonl`; without, as long as this Python process lives.
 """
 
-import copy
-import json
-import os
-import shutil
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from . import __version__, methods, rounds, scenarios
+from . import methods, scenarios
 from .difference import Difference
-from .engine.checkpoints import folder_to_write
-from .engine.files import key_of, shown
-from .engine.own_code import fingerprint, modules_of
 from .engine.workers import device_of
-from .errors import DataError, DivergenceError, SettingError, StorageError, choose
+from .errors import DataError, SettingError, choose
 from .experiments.recipes import Recipe
 from .experiments.results import recorded
-from .federation import Federation
-from .history import OTHERS, OWN, History, long_table
+from .history import MESSAGES, OTHERS, OWN, History, long_table
 from .methods import METHODS, Method
 from .scenarios import Scenario
 from .settings import FIELDS, Settings
+from .tasks import Store, Task, play
 
-FILE, UNFINISHED = "runs.jsonl", "unfinished"
 ON = {"own": OWN, "others": OTHERS, OWN: OWN, OTHERS: OTHERS}
-LOOKS_ONLY = ("eval_every", "observe")  # when a run is tested changes nothing that it learns
-_here: dict[str, dict] = {}  # runs of this process: id -> record
-
-
-@dataclass(frozen=True)
-class Task:
-    """One run that was asked for."""
-
-    label: str
-    method: Method
-    scenario: object  # a `Scenario`; of a committed run what would build it
-    settings: Settings
-    seed: int
-    device: str
-    measure: Callable | None
-
-    @cached_property
-    def id(self) -> str:
-        """The same for every run that comes to the same numbers."""
-        settings = {k: v for k, v in asdict(self.settings).items() if k not in LOOKS_ONLY}
-        kind = type(self.method).__qualname__
-        return key_of(
-            kind,
-            _parameters(self.method),
-            fingerprint(self.method),
-            settings,
-            self.scenario.fingerprint,
-            self.seed,
-            __version__,
-        )
-
-    @cached_property
-    def measure_id(self) -> str:
-        """The code of `measure`; "" where there is none."""
-        return "" if self.measure is None else fingerprint(self.measure) or repr(self.measure)
-
-    def is_answered_by(self, record: dict) -> bool:
-        """Whether a record of this run was tested and measured as this task asks."""
-        if record["failed"]:
-            return True
-        seen = {
-            (at["round"], at["moment"].partition(" ")[0]) for at in record["history"]["accuracy"]
-        }
-        every, last = self.settings.eval_every, self.settings.rounds
-        wanted = {(n, "end") for n in range(every, last + 1, every)} | {(last, "end")}
-        wanted |= {(last, moment.partition(",")[0]) for moment in self.settings.observe}
-        measured = not self.measure_id or self.measure_id in record["measured"]
-        return wanted <= seen and measured
 
 
 def compare(
@@ -130,8 +72,9 @@ def compare(
                 record = store.find(task)
             pairs[label, seed] = task, record
             if not record:
+                _ = task.measure_id  # as `id`, computed here: a process has no cell to read
                 waiting[task.id] = task
-    _play(list(waiting.values()), store, jobs, on_round)
+    play(list(waiting.values()), store, jobs, on_round)
     order = [(label, seed) for label in named for seed in seeds]
     return Comparison(
         [(task, record or store.find(task)) for task, record in map(pairs.get, order)]
@@ -150,10 +93,11 @@ class Comparison:
 
         See `History.accuracies`. Runs that diverged have no rows.
         """
-        return long_table(
+        found = long_table(
             ({"method": task.label, "seed": task.seed}, record["history"])
             for task, record in self._done
         )
+        return found if self._done else found.reindex(columns=["method", "seed", *found.columns])
 
     @cached_property
     def messages(self) -> pd.DataFrame:
@@ -162,7 +106,8 @@ class Comparison:
             History(record["history"]).messages(method=task.label, seed=task.seed)
             for task, record in self._done
         ]
-        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        nothing = pd.DataFrame(columns=["method", "seed", *MESSAGES])
+        return pd.concat(parts, ignore_index=True) if parts else nothing
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -283,7 +228,7 @@ def _settings(given, scenario, single: dict) -> tuple[object, "Images"]:
         choose(key, FIELDS, kind="setting", where="compare")
     if isinstance(given, Recipe):
         given = given.change(single) if single else given
-        options = given.scenario_options if scenario is None else {}
+        options = given.scenario_options if scenario is None else None
         return given, Images(given.scenario if scenario is None else scenario, options)
     if not isinstance(given, Settings | None):
         raise SettingError(f"settings = {given!r}", where="compare", do="give Settings(rounds=3)")
@@ -298,7 +243,9 @@ def _plain(base) -> Settings:
 def _committed(base, task: Task) -> dict | None:
     """What `data/results` holds of a run of a recipe; nobody needs its images for that."""
     usual = isinstance(base, Recipe) and task.scenario.options == base.scenario_options
-    if not usual or task.measure or task.label != task.method.name:
+    if not usual or task.measure or task.label not in METHODS or task.code:
+        return None
+    if task.method != base.make(task.label):  # other parameters than those of the recipe
         return None
     if (found := recorded(base, task.label, task.seed)) is None:
         return None
@@ -345,187 +292,3 @@ class Images:
                 do="give a name, a Scenario, or a function of the seed",
             )
         return found
-
-
-def _parameters(method: Method) -> dict:
-    return asdict(method) if is_dataclass(method) else dict(vars(method))
-
-
-# --- the store
-
-
-class Store:
-    """Records of runs: those of this process, and the lines of a folder.
-
-    A record has id, failed (the reason, or ""), history, measured (code of a measure -> numbers),
-    and for a reader of the file what it was: method, parameters, settings, scenario, seed, device.
-    """
-
-    def __init__(self, folder):
-        self.folder = None if folder is None else folder_to_write(folder, "folder")
-        self.found = _here if folder is None else self._lines()
-
-    def find(self, task: Task) -> dict | None:
-        """The record of a run, if it was tested and measured as the task asks."""
-        record = self.found.get(task.id)
-        return record if record and task.is_answered_by(record) else None
-
-    def checkpoint(self, task: Task) -> Path | None:
-        """Where a run that is under way keeps its state."""
-        return self.folder and self.folder / UNFINISHED / task.id
-
-    def keep(self, record: dict) -> None:
-        """Enter a record; a newer one of the same run takes its place and keeps its measures."""
-        before = self.found.get(record["id"], {})
-        record["measured"] = before.get("measured", {}) | record["measured"]
-        self.found[record["id"]] = record
-        if self.folder:
-            line = json.dumps(record, sort_keys=True, allow_nan=False) + "\n"
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with (
-                _locked(self.folder / FILE),
-                open(self.folder / FILE, "a", encoding="utf-8") as file,
-            ):
-                file.write(line)
-
-    def _lines(self) -> dict[str, dict]:
-        """The last line of each run; a line that was cut short by a kill is no run."""
-        path, found = self.folder / FILE, {}
-        if not path.exists():
-            return found
-        lines = path.read_text(encoding="utf-8").splitlines()
-        for number, line in enumerate(lines, start=1):
-            try:
-                record = json.loads(line)
-                found[record["id"]] = record
-            except (ValueError, KeyError, TypeError) as error:
-                if number < len(lines):
-                    raise StorageError(
-                        f"line {number} is damaged ({error})",
-                        where=shown(path),
-                        do="delete that line; its run is run again",
-                    ) from None
-                with _locked(path):  # the next line must not be glued to it
-                    whole = "".join(f"{line}\n" for line in lines[:-1])
-                    path.write_text(whole, encoding="utf-8")
-        return found
-
-
-def _locked(path: Path):
-    from filelock import FileLock
-
-    return FileLock(path.with_suffix(".lock"))
-
-
-# --- the runs
-
-
-def _play(tasks: list[Task], store: Store, jobs: int | None, on_round: Callable | None) -> None:
-    """Run what is missing, and keep each run as it ends."""
-    if not tasks:
-        return
-    cores = os.cpu_count() or 1
-    jobs = min(cores if jobs is None else jobs, len(tasks))
-    if type(jobs) is not int or jobs < 1:
-        raise SettingError(f"jobs = {jobs!r}", where="compare", do="give a whole number from 1")
-    packed = _packed(tasks, store, on_round, max(1, cores // jobs)) if jobs > 1 else None
-    with _bar(len(tasks)) as bar:
-        if packed:
-            import joblib
-
-            pool = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-            for record in pool(joblib.delayed(_unpacked)(text) for text in packed):
-                store.keep(record)
-                bar.update()
-        else:
-            for task in tasks:
-                store.keep(_train(task, store.checkpoint(task), on_round, cores))
-                bar.update()
-    for task in tasks:
-        if place := store.checkpoint(task):
-            shutil.rmtree(place, ignore_errors=True)
-
-
-def _packed(tasks, store, on_round, threads: int) -> list[bytes] | None:
-    """What the processes need, as bytes; None where something cannot leave this process."""
-    import cloudpickle
-
-    for task in tasks:
-        for module in modules_of(type(task.method)):
-            cloudpickle.register_pickle_by_value(module)
-    try:
-        return [cloudpickle.dumps((t, store.checkpoint(t), on_round, threads)) for t in tasks]
-    except Exception as error:  # whatever a reader's object raises
-        warnings.warn(
-            "runs follow one another, because something cannot be sent to another process "
-            f"({type(error).__name__}: {error})",
-            UserWarning,
-            stacklevel=4,
-        )
-        return None
-
-
-def _unpacked(text: bytes) -> dict:
-    import cloudpickle
-    import torch
-
-    task, place, on_round, threads = cloudpickle.loads(text)
-    torch.set_num_threads(1)
-    return _train(task, place, on_round, threads)
-
-
-def _train(task: Task, place, on_round, threads: int) -> dict:
-    """The record of one run."""
-    method = copy.copy(task.method)
-    method.name = task.label  # what lines and errors call it
-    fed = Federation(
-        task.scenario, method, task.settings, seed=task.seed, device=task.device, threads=threads
-    )
-    failed, measured = "", {}
-    try:
-        rounds.run(fed, checkpoint=place, every=60.0, on_round=on_round)
-        if task.measure:
-            measured = {task.measure_id: _numbers(task.measure(fed), task.measure)}
-    except DivergenceError as error:
-        failed = f"{error.what} ({error.where})"
-    scenario = task.scenario
-    return {
-        "id": task.id,
-        "failed": failed,
-        "history": {} if failed else dict(fed.history),
-        "measured": measured,
-        "method": task.label,
-        "parameters": json.loads(json.dumps(_parameters(task.method), default=repr)),
-        "settings": asdict(task.settings),
-        "seed": task.seed,
-        "device": str(task.device),
-        "scenario": {
-            "name": scenario.name,
-            "title": scenario.title,
-            "stand_in": scenario.stand_in,
-            "fingerprint": scenario.fingerprint,
-        },
-        "fedtutor": __version__,
-    }
-
-
-def _numbers(found, measure) -> dict[str, float]:
-    """What `measure` returned, as name -> number."""
-    name = getattr(measure, "__name__", "measured")
-    found = found if isinstance(found, Mapping) else {name: found}
-    try:
-        return {str(key): float(value) for key, value in found.items()}
-    except (TypeError, ValueError):
-        raise SettingError(
-            f"{name} returned {found!r}",
-            where="compare, measure=",
-            do="return a number, or a dict of numbers",
-        ) from None
-
-
-def _bar(total: int):
-    """A bar in JupyterLab; in a terminal `rounds.run` prints; elsewhere nothing is shown."""
-    from tqdm.auto import tqdm
-
-    silent = "TQDM_DISABLE" in os.environ or "JPY_SESSION_NAME" not in os.environ
-    return tqdm(total=total, unit="run", leave=False, disable=silent)

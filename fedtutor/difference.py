@@ -9,7 +9,7 @@ smaller than a margin that matters. Where they cannot say so either, it is too c
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,6 @@ LEVEL = 0.05  # of every test
 MARGIN = 1.0  # points of accuracy below which a difference does not matter
 AGREES_WITHIN = 2.0  # points between a measured and a reported number
 POWER = 0.8  # of the number of seeds that a difference would take
-MOST_SEEDS = 10_000
 
 NO_DIFFERENCE, TOO_CLOSE = "no difference that matters", "too close to call"
 AGREES, EXCLUDED, NOT_EXCLUDED = "agrees", "excluded here", "not excluded here"
@@ -145,16 +144,13 @@ class Difference:
         """
         if self.n == 1 or self.sd == 0:
             return None
-        from statsmodels.stats.power import TTestPower
-
         found, effect = [], abs(self.mean) / self.sd
         if effect > 1e-3:
-            found.append(TTestPower().solve_power(effect, power=POWER, alpha=LEVEL))
+            found.append(_seeds_for_direction(effect))
         room = 0.0 if self.margin is None else (self.margin - abs(self.mean)) / self.sd
         if room > 1e-3:
             found.append(_seeds_for_equivalence(self.mean / self.sd, self.margin / self.sd))
-        few = [math.ceil(float(np.ravel(n)[0]) - 1e-9) for n in found]
-        return max(min(few), self.n + 1) if few else None
+        return max(min(found), self.n + 1) if found else None
 
     @property
     def size(self) -> str:
@@ -225,10 +221,7 @@ def decided(comparisons: Mapping[str, Difference]) -> tuple[str, Difference]:
     """(name, the comparison that decides); see `weakest`."""
     if not comparisons:
         raise SettingError("no comparisons", where="weakest", do="give at least one")
-    from statsmodels.stats.multitest import multipletests
-
-    adjusted = multipletests([d.p for d in comparisons.values()], alpha=LEVEL, method="holm")[1]
-    p = {name: float(value) for name, value in zip(comparisons, adjusted, strict=True)}
+    p = _holm({name: found.p for name, found in comparisons.items()})
 
     def lead(name: str) -> tuple:
         found = comparisons[name]
@@ -238,6 +231,15 @@ def decided(comparisons: Mapping[str, Difference]) -> tuple[str, Difference]:
 
     name = min(comparisons, key=lead)
     return name, replace(comparisons[name], corrected=p[name])
+
+
+def _holm(p: Mapping[str, float]) -> dict[str, float]:
+    """Holm's adjusted p-values: the smallest times their number, the next times one less, ..."""
+    adjusted, largest = {}, 0.0
+    for place, name in enumerate(sorted(p, key=p.get)):
+        largest = max(largest, min(1.0, (len(p) - place) * p[name]))
+        adjusted[name] = largest
+    return adjusted
 
 
 def against_reported(values: Sequence[float], reported: float) -> str:
@@ -254,6 +256,16 @@ def against_reported(values: Sequence[float], reported: float) -> str:
     return {AGREES: "agrees", NOT_EXCLUDED: "open"}[found.size]
 
 
+def _seeds_for_direction(effect: float) -> int:
+    """Seeds with which a two-sided t-test finds a mean of `effect` deviations."""
+
+    def power(n: int) -> float:
+        t, shift = stats.t.ppf(1 - LEVEL / 2, n - 1), math.sqrt(n) * effect
+        return stats.nct.sf(t, n - 1, shift)  # what the other side adds is no right verdict
+
+    return _least(power)
+
+
 def _seeds_for_equivalence(mean: float, margin: float) -> int:
     """Seeds with which two one-sided tests find a mean within the margin; both in deviations."""
 
@@ -264,8 +276,13 @@ def _seeds_for_equivalence(mean: float, margin: float) -> int:
         below = stats.nct.cdf(-t, df, root * (mean - margin))
         return above + below - 1
 
+    return _least(power)
+
+
+def _least(power: Callable[[int], float]) -> int:
+    """The smallest number of seeds, from 3, with enough power."""
     low, high = 2, 4
-    while power(high) < POWER and high < MOST_SEEDS:
+    while power(high) < POWER:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
@@ -280,6 +297,4 @@ def _signed(value: float, digits: int) -> str:
 
 
 def _amount(margin: float, unit: str) -> str:
-    return (
-        f"a {unit.removesuffix('s')}" if margin == 1 and unit == "points" else f"{margin:g} {unit}"
-    )
+    return "a point" if margin == 1 and unit.startswith("points") else f"{margin:g} {unit}"

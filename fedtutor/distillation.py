@@ -27,7 +27,7 @@ from . import losses
 from .channel import SERVER
 from .engine.artifacts import artifact
 from .engine.siamese import siamese
-from .errors import DataError, SettingError, TrainingError, choose
+from .errors import DataError, DivergenceError, SettingError, choose
 from .images import Images
 from .models.layers import initialize
 from .randomness import generator
@@ -154,7 +154,7 @@ def match_distributions(x: Tensor, y: Tensor, private: Images, scenario, extract
     mode, with the running statistics of batch norm that it has, and is not changed. `batch`
     private images per class and step, 0 for all. `numbers(step, purpose)` is a generator; steps
     are counted from `first`, and with `velocity`, the memory of momentum, a later call goes on.
-    Returns {"x", "velocity", "losses": one per step}. Raises `TrainingError` where the loss is no
+    Returns {"x", "velocity", "losses": one per step}. Raises `DivergenceError` where the loss is no
     number.
     """
     choose(augment, VIRTUAL_AUGMENT, kind="virtual_augment", where="match_distributions")
@@ -237,7 +237,7 @@ def _descend(x: Tensor, loss_of: Callable, steps: range, lr: float, momentum: fl
     found = [float(v) for v in values]
     for number, value in enumerate(found, start=1):
         if not math.isfinite(value):
-            raise TrainingError(
+            raise DivergenceError(
                 f"the loss of the virtual images is {value} in step {number}",
                 where="distillation", do="lower the learning rate of their pixels",
             )  # fmt: skip

@@ -5,6 +5,7 @@ Evaluation measures a method and is no part of it: what it computes is not count
 
 from collections.abc import Sequence
 from itertools import zip_longest
+from statistics import fmean
 
 from .clients import Client
 from .engine.checks import evaluated, has_numbers
@@ -65,6 +66,17 @@ def note_local(fed, clients: Sequence[Client], trained: Sequence[tuple]) -> None
     fed.history["loss"].append({"round": fed.round_, "values": values})
     for epoch, rows in enumerate(zip_longest(*(rows for _, rows in trained)), start=1):
         _note(fed, "local_epoch", dict(zip(losses, rows, strict=True)), epoch)
+
+
+def in_a_line(fed) -> str:
+    """A line such as "fedavg, seed 0, round 3 of 20: 81.2 % on own domains"."""
+    text = f"{fed.method.name}, seed {fed.seed}, round {fed.round_} of {fed.settings.rounds}"
+    last = fed.history["accuracy"][-1] if fed.history["accuracy"] else {}
+    if last.get("round") != fed.round_ or None in last["matrix"]:
+        return text
+    tests, domains = fed.history["tests"], fed.history["domains"]
+    own = [row[tests.index(d)] for row, d in zip(last["matrix"], domains, strict=True)]
+    return f"{text}: {100 * fmean(own):.1f} % on own domains"
 
 
 def _accuracy(fed, client: Client, test: str) -> float:

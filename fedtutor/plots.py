@@ -5,27 +5,40 @@ methods of a figure share a color; a method of the suite has its own wherever th
 """
 
 from collections.abc import Sequence
+from math import dist
 
 import seaborn as sns
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from .difference import MARGIN, Difference
+from .errors import choose
 from .figures.drawing import HEIGHT, METHOD_STYLE, OKABE_ITO, QUIET, WIDTH, style
 from .history import OWN
 
 
 def colors(methods: Sequence[str]) -> dict[str, str]:
-    """Method -> a color that no other of them has."""
+    """Method -> a color that no other of them has.
+
+    A method of the suite has its own where that is free; the others get the free color that is
+    farthest from all that are taken.
+    """
     free = list(OKABE_ITO)
     free += [c for c in sns.color_palette("husl", 24).as_hex() if c not in free]
     found = {}
     for name in sorted(methods, key=lambda name: name not in METHOD_STYLE):  # ours choose first
         wanted = METHOD_STYLE[name].color if name in METHOD_STYLE else None
-        found[name] = wanted if wanted in free else free[0]
+        found[name] = wanted if wanted in free else _farthest(free, list(found.values()))
         free.remove(found[name])
     return {name: found[name] for name in methods}
+
+
+def _farthest(free: list[str], taken: list[str]) -> str:
+    """The free color whose nearest taken one is farthest away, in red, green and blue."""
+    known = [to_rgb(color) for color in taken]
+    return max(free, key=lambda color: min((dist(to_rgb(color), rgb) for rgb in known), default=0))
 
 
 def interval(values) -> tuple[float, float]:
@@ -43,8 +56,9 @@ def curves(runs, on: str = OWN, title: str = "") -> Figure:
     """
     from .comparison import ON
 
-    side = ON[on]
+    side = ON[choose(on, ON, kind="side", where="plots.curves")]
     rows = runs.history[(runs.history["on"] == side) & (runs.history["moment"] == "end")]
+    rows = rows[rows["round"] > 0]  # 0: before any training
     groups = ["method", "seed", "round"]
     rows = rows.groupby(groups, observed=True, sort=False)["accuracy"].mean().reset_index()
     names = list(dict.fromkeys(runs.runs["method"]))
@@ -135,4 +149,5 @@ def _canvas():
 
 def _legend(axis) -> None:
     """The names beside the plot, so that they cover no curve."""
-    axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    if axis.get_legend_handles_labels()[0]:  # none, where every run has diverged
+        axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))

@@ -8,7 +8,6 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from statistics import fmean
 
 import numpy as np
 import torch
@@ -55,21 +54,10 @@ def run(fed: Federation, *, on_round: Callable | None = None, checkpoint=None,
             fed.played = round_  # from here on it stands between two rounds
             kept.save(fed, last=round_ == fed.settings.rounds)
             if sys.stderr.isatty():
-                print(in_words(fed), file=sys.stderr)
+                print(evaluation.in_a_line(fed), file=sys.stderr)
             if on_round:
                 on_round(fed)
     return fed.history
-
-
-def in_words(fed: Federation) -> str:
-    """A line such as "fedavg, seed 0, round 3 of 20: 81.2 % on own domains"."""
-    text = f"{fed.method.name}, seed {fed.seed}, round {fed.round_} of {fed.settings.rounds}"
-    last = fed.history["accuracy"][-1] if fed.history["accuracy"] else {}
-    if last.get("round") != fed.round_ or None in last["matrix"]:
-        return text
-    tests, domains = fed.history["tests"], fed.history["domains"]
-    own = [row[tests.index(d)] for row, d in zip(last["matrix"], domains, strict=True)]
-    return f"{text}: {100 * fmean(own):.1f} % on own domains"
 
 
 def start_or_restore(fed: Federation, kept: Checkpoints) -> None:

@@ -5,7 +5,6 @@ for each verdict, so that it turns round with the seeds. `python -m tools.pages`
 all of it.
 """
 
-import statistics
 import tomllib
 from pathlib import Path
 
@@ -14,13 +13,21 @@ import pandas as pd
 from matplotlib import pyplot as plt
 
 from fedtutor import figures
+from fedtutor.difference import NO_DIFFERENCE, TOO_CLOSE, Difference
 from fedtutor.engine.files import ROOT, load_json, shown, write_atomically
 from fedtutor.errors import StorageError
 from fedtutor.experiments import results
 from fedtutor.experiments.arenas import ARENAS
-from fedtutor.papers import spread, verdicts
+from fedtutor.papers import verdicts
 from fedtutor.papers.printed import PAPERS
 
+KEYS = {  # verdict -> the sentence of data/findings.toml
+    verdicts.AHEAD: "ahead",
+    verdicts.BEHIND: "behind",
+    NO_DIFFERENCE: "no_difference",
+    TOO_CLOSE: "too_close",
+    verdicts.NO_VERDICT: "no_verdict",
+}
 FINDINGS = ROOT / "data" / "findings.toml"
 PICTURE = ROOT / "data" / "results" / "front.png"
 INSTALLATION = ROOT / "data" / "installation.json"
@@ -48,13 +55,15 @@ def findings(book: pd.DataFrame) -> list[str]:
                 f"claim {one['claim']!r} was measured on {row['setting']!r}", where=shown(FINDINGS),
                 do=f"say so in its `setting` ({one['setting']!r}) and `data`")  # fmt: skip
         values = [one.get("scale", 1) * value for value in row["values"]]
-        verdict = _decided(row["verdict"]).replace(" ", "_")
+        verdict = KEYS.get(verdicts.kind(row["verdict"]), row["verdict"])
         if verdict not in one:
             raise StorageError(f"no sentence for claim {one['claim']!r}, which is {verdict!r}",
                                where=shown(FINDINGS), do=f"write `{verdict} = ...`")  # fmt: skip
         said = one[verdict]
-        sign = np.sign(statistics.fmean(values))
-        value = f"{spread([sign * v for v in values], None)} points"
+        said_by_words = {"ahead": 1, "behind": -1}.get(verdict, 0) * (row["claimed"] or 1)
+        found = Difference([(said_by_words or 1) * v for v in values])
+        value = found.estimate.replace("+", "") if said_by_words else found.estimate
+        value += " points"
         (path,) = (ROOT / "notebooks").glob(f"{one['notebook']}_*.ipynb")
         where = f"[{one['notebook']}](notebooks/{path.name})"
         where = f"({where}: {one['data']}, {len(values)} seeds)"
@@ -80,13 +89,6 @@ def installation() -> str:
         f"{parts['tests']:,} MB, notebook 09 {parts['engine']:,} MB, the workflow "
         f"{parts['workflow']:,} MB."
     )
-
-
-def _decided(verdict: str) -> str:
-    """*holds*, *does not hold* or *undecided*, for verdicts on other data, too."""
-    kinds = {words: kind for kind, words in verdicts.FOR_STAND_IN.items()}
-    found = verdicts.kind(verdict)
-    return kinds.get(found, found)
 
 
 def state(coverage: pd.DataFrame, columns: dict[str, str]) -> str:

@@ -124,6 +124,21 @@ def folders_of_data() -> list[Path]:
     return [*([Path(given)] if given else []), cache.folder()]
 
 
+def place(what: str) -> list[str]:
+    """Of a `DataError`'s "MNIST, train, is not here": where the set belongs, and whence it is."""
+    about = what.partition(", is not here")[0]
+    for name, known in SETS.items():
+        if about.startswith(f"{known.title}, "):
+            split, given = about.removeprefix(f"{known.title}, "), os.environ.get("FEDTUTOR_DATA")
+            paths = dict.fromkeys(f"{name}/{path}" for path, *_ in known.trees(split))
+            where = f"FEDTUTOR_DATA, which is {given or 'not set'}"
+            return [
+                f"    its place: {' or '.join(paths)} in the folder {where}",
+                f"    its page: {known.page}",
+            ]
+    return []
+
+
 def _found(root: Path, name: str, split: str) -> tuple[Source | None, str]:
     """The split that lies below `root`, and what of it is missing or altered."""
     pixels, note = _find(root, name, split) or (None, "")

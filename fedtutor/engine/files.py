@@ -45,7 +45,7 @@ def numbered(folder: Path, only: Sequence[str] = (), *, kind: str = "notebook") 
     names = {path: {path.stem, path.stem.partition("_")[0]}
              for path in sorted(Path(folder).glob("[0-9][0-9]*.ipynb"))}  # fmt: skip
     if not names:
-        raise SettingError("no notebook", where=shown(folder), do="name another --folder")
+        raise SettingError("no notebook", where=shown(folder), do="name another folder")
     for wanted in only:
         if not any(wanted in known for known in names.values()):
             numbers = ", ".join(path.stem.partition("_")[0] for path in names)

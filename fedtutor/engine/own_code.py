@@ -10,9 +10,11 @@ import hashlib
 import inspect
 import sys
 import sysconfig
+from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 
+CACHED = type(cache(len))  # what functools makes of a function under @cache or @lru_cache
 PLAIN = (bool, int, float, str, bytes, type(None))
 LIBRARIES = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib"))
 
@@ -56,17 +58,24 @@ def _collect(thing, parts: dict[int, str]) -> None:
         parts[id(thing)] = _source(thing)
         for name in _names(thing.__code__):
             _follow(name, thing.__globals__.get(name), parts)
+        defaults = [*(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values()]
+        for place, value in enumerate(defaults):
+            _follow(f"{thing.__qualname__}, default {place}", value, parts)
         for name, cell in zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=True):
             _follow(name, cell.cell_contents, parts)
     elif isinstance(thing, type):
-        parts[id(thing)] = f"class {thing.__qualname__}"
+        parts[id(thing)] = f"class {' '.join(kind.__qualname__ for kind in thing.__mro__)}"
         own = {}
         for name, value in sorted(vars(thing).items()):
             value = getattr(value, "__func__", value)  # of a staticmethod or classmethod
             value = value.fget if isinstance(value, property) else value
+            value = value.__wrapped__ if isinstance(value, CACHED) else value
             if isinstance(value, FunctionType):
-                if not value.__code__.co_filename.startswith("<string>"):  # not of a dataclass
+                made = value.__code__.co_filename == "<string>" and name.startswith("__")
+                if not made:  # by @dataclass
                     _collect(value, parts)
+            elif isinstance(value, type):
+                _collect(value, parts)
             elif isinstance(value, (*PLAIN, tuple, dict, list)) and not name.startswith("__"):
                 own[name] = repr(value)
         parts[id(thing)] += f" {own}"
@@ -75,10 +84,20 @@ def _collect(thing, parts: dict[int, str]) -> None:
 
 
 def _follow(name: str, value, parts: dict[int, str]) -> None:
+    if isinstance(value, CACHED):
+        value = value.__wrapped__
     if isinstance(value, FunctionType | type | ModuleType):
         _collect(value, parts)
+        if not is_readers(value):  # another of a library is other code
+            parts[id(value), name] = f"{name} = {_place(value)}"
     elif isinstance(value, (*PLAIN, tuple, dict, list)):
         parts[id(value), name] = f"{name} = {value!r}"
+
+
+def _place(thing) -> str:
+    if isinstance(thing, ModuleType):
+        return thing.__name__
+    return f"{thing.__module__}.{thing.__qualname__}"
 
 
 def _names(code: CodeType) -> set[str]:
@@ -90,7 +109,11 @@ def _names(code: CodeType) -> set[str]:
 def _source(function: FunctionType) -> str:
     """Its text; where nobody kept it, as at a prompt, its byte code."""
     try:
-        return inspect.getsource(function)
+        return inspect.getsource(function.__code__)  # of a function itself it skips a decorator's
     except (OSError, TypeError):
-        code = function.__code__
-        return f"{function.__qualname__} {code.co_code.hex()} {code.co_names} {code.co_varnames}"
+        return _bytes(function.__code__)
+
+
+def _bytes(code: CodeType) -> str:
+    inner = [_bytes(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return f"{code.co_name} {code.co_code.hex()} {code.co_names} {code.co_varnames} {inner}"

@@ -1,7 +1,7 @@
 """Tables of many methods, and which of their ranks the seeds carry (notebook 07).
 
-A method is above another where every seed says so and the mean difference is more than two standard
-deviations: the rule of all claims. All else is a tie.
+A method is above another where the 95 % interval of their difference, seed by seed, lies above
+zero. All else is a tie.
 """
 
 import statistics
@@ -11,10 +11,10 @@ from itertools import combinations
 import pandas as pd
 
 from .. import figures
+from ..difference import Difference
 from ..errors import choose
 from ..measures import inter
 from ..papers import spread
-from ..papers.verdicts import HOLDS, verdict
 from .arenas import Entry
 from .results import Result
 
@@ -105,8 +105,8 @@ def _value(of: Callable, result: Result):
 
 
 def beats(a: Sequence[float], b: Sequence[float]) -> bool:
-    """Whether the seeds carry that a is above b: one sign, and a mean of more than two sd."""
-    return verdict([x - y for x, y in zip(a, b, strict=True)], +1) == HOLDS
+    """Whether a is ahead of b, seed by seed; see `Difference`."""
+    return Difference([x - y for x, y in zip(a, b, strict=True)]).direction == 1
 
 
 def told_apart(rows: dict[str, Sequence[float]]) -> tuple[int, int]:

@@ -120,6 +120,6 @@ def result(recipe: Recipe, method: str, *, seed: int, scenario, history: dict, a
         },
         method=method, parameters=parameters_of(recipe, method), settings=asdict(recipe.settings),
         overrides=recipe.overrides, seed=seed,
-        environment=about, history=history,
+        environment=about, history=dict(history),
         headline=reached[-1], best=max(reached, key=lambda row: row["intra"]), totals=totals,
     )  # fmt: skip

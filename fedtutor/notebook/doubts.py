@@ -3,14 +3,12 @@
 Every function returns plain numbers for one seed. `run` is what the start cell of a notebook made.
 """
 
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
 import torch
 from torch.nn.utils import parameters_to_vector
-from torch.utils.flop_counter import FlopCounterMode
 
 from .. import experiments, losses, measures
 from ..figures import display_name
@@ -52,33 +50,6 @@ def calmer(seed: int, *, in_mean: bool = False) -> float:
     """By how much wild photographs turn FCCL's step less than FedDF's; see `turned`."""
     feddf = turned(seed, losses.distillation, in_mean=in_mean)
     return feddf - turned(seed, agree, in_mean=in_mean)
-
-
-def lowest_off_diagonal(seed: int, classes: int = CLASSES, clients: int = 4) -> float:
-    """Mean entry off the diagonal where Eq. 2 is least, for clients with free logits."""
-    g = torch.Generator().manual_seed(seed)
-    z = torch.randn(clients, 64, classes, generator=g).requires_grad_()
-    optimizer = torch.optim.Adam([z], lr=0.05)
-    for _ in range(400):
-        M = [losses.cross_correlation(own, z.mean(0).detach()) for own in z]
-        optimizer.zero_grad()
-        sum(losses.collaborative_loss(m) for m in M).backward()
-        optimizer.step()
-    m = M[0].detach()
-    return round(float((m.sum() - m.trace()) / (classes * (classes - 1))), 3)
-
-
-def operations(clients: int) -> int:
-    """Multiplications and additions in the matrix products of Eq. 1, for all clients."""
-    z = torch.randn(clients, 64, CLASSES)
-    with FlopCounterMode(display=False) as counter:
-        [losses.cross_correlation(own, z.mean(0)) for own in z]
-    return counter.get_total_flops()
-
-
-def growth(few: int = 2, many: int = 64) -> float:
-    """The exponent with which the work of Eq. 1 grows with the clients; 1 means in proportion."""
-    return math.log(operations(many) / operations(few), many / few)
 
 
 # ------------------------------------------------------------------- with pretrained networks

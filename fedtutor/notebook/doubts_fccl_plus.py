@@ -73,18 +73,6 @@ def operations(work: Callable) -> int:
     return counter.get_total_flops()
 
 
-def growth(few: int = 2, many: int = 64) -> float:
-    """The exponent with which the work of correlations and similarities grows with clients."""
-
-    def talk(clients: int) -> int:
-        z, h = torch.randn(clients, 64, 10), torch.randn(clients, 64, 32)
-        return operations(lambda: [(losses.cross_correlation(own, z.mean(0)),
-                                    losses.instance_similarity(features))
-                                   for own, features in zip(z, h, strict=True)])  # fmt: skip
-
-    return math.log(talk(many) / talk(few), many / few)
-
-
 def local_work(fed) -> dict[str, float]:
     """What a local step costs besides, in shares of one pass of a batch through the network.
 

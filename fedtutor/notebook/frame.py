@@ -17,30 +17,30 @@ from statistics import fmean
 from string import Formatter
 
 from ..errors import SettingError, choose
-from ..papers import spread, verdict
+from ..papers import direction, spread
 from ..papers.cards import scoped_table
-from ..papers.verdicts import UNDECIDED
 
 # For nbval's --nbval-sanitize-with: a sentence of live numbers may differ on another processor.
 PRINTED_HERE = r'<div class="printed">[\s\S]*?</div>'
 PLAIN = "Printed from this run: "
 
 VERDICT_BOX = """\
-> **How a claim is judged.** A claim becomes one number per seed, and says on which side of zero it
-> expects this number.
+> **How a claim is judged.** A claim becomes one number per seed: the two things that it compares,
+> subtracted seed by seed. We show their mean and, in brackets, its 95 % interval.
 >
-> - It *holds* if every seed is on that side, and their mean is more than two standard deviations
->   away from zero. It *does not hold* if the same is true on the other side.
-> - It is *undecided* if neither is the case. One seed alone leaves every claim undecided.
-> - Where data or networks stand in for the paper's, we say *consistent with* and *inconsistent
->   with* instead of *holds* and *does not hold*, also for claims of our own. A stand-in can support
->   a claim, not prove it.
-> - *Exact* marks a fact without spread, such as a count of bytes. *Not testable here* names the
->   data set that is absent.
+> - It is *ahead* if the whole interval lies on the side of zero that the claim expects, and
+>   *behind* if it lies on the other side. Where it also lies within a point of zero, we add how
+>   little it is.
+> - Otherwise we ask whether the difference is too small to matter. It makes *no difference that
+>   matters* if two one-sided tests (the 90 % interval) keep it within one point.
+> - Otherwise it is *too close to call*: these seeds cannot say, and more of them might.
+> - There is *no verdict* where our setting could not have shown the effect. The reason is given.
+> - *Holds* and *does not hold* are for exact facts, such as a count of bytes. *Not testable here*
+>   names the data set that is absent.
 >
-> A claim about several rivals is a comparison with each of them. It holds if all comparisons hold,
-> does not hold if at least one does not, and else is undecided. Its *card* (the frame with claim
-> and verdict) shows only the comparison that decides, with the same rival for all seeds.
+> A method is ahead of *all* rivals only if it is ahead of each, so the closest one decides. It is
+> behind *some* if one comparison says so after a correction (Holm's) for looking at several. What
+> we find, we find *here*: the card says with which images and settings.
 """
 
 
@@ -61,9 +61,10 @@ def sentence(values: Sequence[float], *, above: str | None, below: str | None,
     """The wording that fits the values, one per seed, with its numbers filled in.
 
     `above` is for a positive mean over seeds, `below` for a negative one. `unclear`, if given, is
-    for values that `papers.verdict` calls undecided; one seed always is. In a wording, "{value}" is
-    the absolute mean ± standard deviation, "{mean}" the absolute mean alone, both with `digits`
-    behind the point, or as many as the spread allows. Other names in braces are given by keyword: a
+    for values whose 95 % interval contains zero (see `papers.direction`); that of one seed always
+    does. In a wording, "{value}" is the mean ± standard deviation, "{mean}" the mean alone: without
+    their sign where the wording says the direction, with it in `unclear`. Both have `digits` behind
+    the point, or as many as the spread allows. Other names in braces are given by keyword: a
     text or a number, with a format if need be ("{share:.0%}"), or one number per seed.
 
     Raises `SettingError` if no wording fits, if a wording asks for a number that is not given, and
@@ -71,17 +72,18 @@ def sentence(values: Sequence[float], *, above: str | None, below: str | None,
     """
     wordings = {"above": above, "below": below, "unclear": unclear}
     _check_names(wordings, numbers)
-    undecided = verdict(values, +1) == UNDECIDED
+    unsure = direction(values) == 0
     values = [float(value) for value in values]
     mean = fmean(values)
     sign = "above" if mean > 0 else "below" if mean < 0 else "unclear"
-    name = "unclear" if undecided and unclear is not None else sign
+    name = "unclear" if unsure and unclear is not None else sign
     if wordings[name] is None:
         raise SettingError(
             f"no wording for {spread(values, None, signed=True)}",
             where="sentence", do=f"write what it says then: {name} = \"...\"",
         )  # fmt: skip
-    value = spread([-v for v in values] if mean < 0 else values, digits)
+    plain = [-v for v in values] if mean < 0 and name != "unclear" else values
+    value = spread(plain, digits, signed=name == "unclear")
     given = {"value": value, "mean": value.partition(" ±")[0]}
     given |= {key: _shown(number, digits) for key, number in numbers.items()}
     return _Words().vformat(wordings[name], (), given)

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import choose
-from ..papers import spread, verdict, weakest
-from ..papers.verdicts import UNDECIDED
+from ..papers import direction, spread, weakest
 from .frame import sentence
 
 MARK = ' style="font-weight: bold; outline: 2px solid currentColor"'
@@ -114,19 +113,18 @@ class Rows:
         return "\n".join([*lines, "</tbody>", "</table>"])
 
 
-def deciding(comparisons: Mapping[str, Sequence[float]], says: str) -> tuple[np.ndarray, str]:
-    """The comparison that decides a claim about all of them: its values, and what the card says.
+def deciding(comparisons: Mapping[str, Sequence[float]], says: str) -> tuple[Mapping, str]:
+    """The comparisons of a claim about all of them, and what the card says of the deciding one.
 
     comparisons: in words ("FedLGD minus VHL, IPC 50") -> one value per seed; `says` has {name} for
     these words, beside {value}. See `papers.weakest`.
     """
-    name = weakest(comparisons)
-    return np.asarray(comparisons[name]), says.replace("{name}", name)
+    return comparisons, says.replace("{name}", weakest(comparisons))
 
 
 def told(gains: Sequence[float]) -> str:
-    """ " *" where the seeds tell differences from zero, by the rule of `papers.verdict`."""
-    return "" if verdict(list(gains), +1) == UNDECIDED else " *"
+    """ " *" where the seeds tell differences from zero, by the rule of `papers.direction`."""
+    return "" if direction(list(gains)) == 0 else " *"
 
 
 class FoldedCards:

@@ -10,10 +10,10 @@ import pandas as pd
 import torch
 
 from .. import losses, measures
+from ..difference import Difference
 from ..errors import choose
 from ..methods.shared.public import teacher_logits
-from ..papers import published_table, verdict
-from ..papers.verdicts import UNDECIDED
+from ..papers import direction, published_table
 from .rows import signed
 
 IMAGES = 300  # test images of one domain, for the silhouette of features
@@ -113,6 +113,28 @@ def last(looks: Sequence[Sequence[dict]], *keys) -> np.ndarray:
     return np.array(found)
 
 
+def of_first(looks: Sequence[Sequence[dict]], kind: str, when: int = -1) -> dict[str, np.ndarray]:
+    """Mean entry "on" and "off" the diagonal of the first client's matrix, with its sign.
+
+    Of what `agreement` found at moment `when`, for "public" or "private" images: one number per
+    seed. It is the only matrix that `agreement` keeps whole.
+    """
+    found = np.array([seen[when][kind]["matrix"] for seen in looks])
+    own = np.eye(found.shape[-1], dtype=bool)
+    return {"on": found[:, own].mean(1), "off": found[:, ~own].mean(1)}
+
+
+def widest(comparisons: Mapping[str, Sequence[float]]) -> str:
+    """Which of several differences decides a claim that all of them are about zero.
+
+    It is the one whose 90 % interval reaches farthest from zero: if this one lies within a margin,
+    all do. comparisons: what is compared -> one number per seed.
+    """
+    found = {name: Difference(values) for name, values in comparisons.items()}
+    return max(found, key=lambda name: (max(map(abs, found[name].interval(0.9))),
+                                        abs(found[name].mean)))  # fmt: skip
+
+
 def gains(results: Sequence, baseline: Sequence, key: str) -> list[float]:
     """Accuracy of `results` less that of `baseline`, in points, one number per shared seed.
 
@@ -123,15 +145,15 @@ def gains(results: Sequence, baseline: Sequence, key: str) -> list[float]:
 
 
 def points(gains: Sequence[float]) -> str:
-    """Mean ± sd with its sign, "+4.1 ± 0.8", or "undecided (+0.6 ± 2.2)"; see `papers.verdict`."""
-    told = verdict(list(gains), +1) != UNDECIDED
+    """Mean ± sd with its sign, "+4.1 ± 0.8", or "undecided (+0.6 ± 2.2)" if its side is open."""
+    told = direction(list(gains)) != 0
     return signed(gains) if told else f"undecided ({signed(gains)})"
 
 
 def decided(panels: Mapping[str, Mapping[str, Sequence[float]]]) -> dict:
     """Of panel -> row -> one number per seed: what the seeds tell from zero, without the rest."""
     found = {
-        panel: {row: v for row, v in rows.items() if verdict(list(v), +1) != UNDECIDED}
+        panel: {row: v for row, v in rows.items() if direction(list(v)) != 0}
         for panel, rows in panels.items()
     }
     return {panel: rows for panel, rows in found.items() if rows}
@@ -200,6 +222,12 @@ def _by_round(result, key: str) -> dict[int, list[float]]:
     for e in result.history["accuracy"]:
         found.setdefault(e["round"], []).append(100 * np.mean(measure(e["matrix"], _own(result))))
     return found
+
+
+def mean_over_rounds(results: Sequence, key: str = "intra") -> np.ndarray:
+    """Accuracy at the ends of rounds, mean over rounds and clients, in percent, one per seed."""
+    by_round = [_by_round(r, key) for r in results]
+    return np.array([np.mean([seen[-1] for r, seen in found.items() if r]) for found in by_round])
 
 
 def through_rounds(results: Sequence, epochs: int, *, rounds: int = 2) -> dict:

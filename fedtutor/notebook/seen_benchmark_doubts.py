@@ -13,8 +13,7 @@ from .. import measures, rounds
 from ..experiments import arenas, ranks, recipes
 from ..experiments.arenas import SEEDS
 from ..figures import display_name
-from ..papers import spread, verdict
-from ..papers.verdicts import HOLDS, UNDECIDED
+from ..papers import direction, spread
 from .conditions import OTHERS, OWN, REAL, gains
 from .frame import sentence
 from .rows import starred
@@ -106,7 +105,7 @@ def told_weightings(found: Mapping[tuple[str, str], Sequence[float]]) -> list[st
     by_images, alike = ([100 * np.array(found[method, how]) for method in both]
                         for how in ("by images", "clients alike"))  # fmt: skip
     asked = (by_images[0] - by_images[1], alike[1] - by_images[1], alike[0] - alike[1])
-    enough = [verdict(values, +1) for values in asked] == [HOLDS, HOLDS, UNDECIDED]
+    enough = list(map(direction, asked)) == [1, 1, 0]
     return [
         sentence(by_images[0] - by_images[1], digits=1,
                  above="If both count clients by images, SCAFFOLD stays {value} points ahead.",

@@ -147,18 +147,18 @@ def leads(runs: Mapping[str, Sequence], key: str, over: Sequence[str]) -> dict[s
 
 
 def deciding(comparisons: Mapping[str, Sequence[float]], note: str = "") -> tuple:
-    """(values, sentence) of the comparison that decides whether all are above zero.
+    """(the comparisons, a sentence on the one that decides whether all are above zero).
 
     comparisons: what is compared, in words -> points, one number per seed; see `papers.weakest`.
     note: what stands behind the name of the comparison. The sentence has a place for "{value}".
     """
     name = weakest(comparisons)
     said = f"{name[0].upper()}{name[1:]}, the comparison that decides{note}: {{value}} points."
-    return comparisons[name], said
+    return comparisons, said
 
 
 def points(gain: Sequence[float]) -> str:
-    """ "+4.1 ± 1.4 points", or "undecided (-0.1 ± 1.4 points)" by the rule of `papers.verdict`."""
+    """ "+4.1 ± 1.4 points", or "undecided (-0.1 ± 1.4 points)" if its side is open."""
     return sentence(
         gain, above="+{value} points", below="-{value} points",
         unclear="undecided ({signed} points)", digits=1, signed=spread(gain, 1, signed=True),

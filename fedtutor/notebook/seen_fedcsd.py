@@ -18,7 +18,7 @@ from ..experiments import accuracies
 from ..federation import Federation
 from ..methods.fedavg import average
 from ..methods.shared.public import teacher_logits
-from ..papers import verdict
+from ..papers import direction
 
 EPOCHS = (1, 2, 4, 8)  # of the one further round; the paper: 1 to 50
 IMAGES = 500  # test images
@@ -303,16 +303,16 @@ def leading(over: Mapping[str, Sequence[float]]) -> str:
 
     over: variant -> its gains, one per seed.
     """
-    said = {name: verdict(list(gains), 1) for name, gains in over.items()}
-    ahead = [name for name in said if said[name] == "holds"]
+    said = {name: direction(gains) for name, gains in over.items()}
+    ahead = [name for name in said if said[name] == 1]
     if len(ahead) == len(said):
         return f"all {len(said)} variants are ahead"
     parts = [f"{len(ahead)} of {len(said)} are ahead"]
-    for word, name in (("undecided", "undecided"), ("behind", "does not hold")):
-        found = [variant for variant in said if said[variant] == name]
+    for word, sign in (("too close to call", 0), ("behind", -1)):
+        found = [variant for variant in said if said[variant] == sign]
         if found:
             verb = "is" if len(found) == 1 else "are"
             parts.append(f"{' and '.join(f'*{v}*' for v in found)} {verb} {word}")
-        if found and word == "undecided" and all(min(over[v]) > 0 for v in found):
+        if found and sign == 0 and all(min(over[v]) > 0 for v in found):
             parts[-1] += " (all seeds are ahead, but too far apart)"
     return "; ".join(parts)

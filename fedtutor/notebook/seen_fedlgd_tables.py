@@ -222,12 +222,6 @@ def _fits(shares: Sequence[float], n: int) -> bool:
     return all(abs(possible - share).min() < 0.1 for share in shares)
 
 
-def on_clients(run, method: str) -> np.ndarray:
-    """Accuracy on each test set after the last round, [seeds, test sets], in percent."""
-    found = of(run, method)
-    return 100 * np.array([r.history["accuracy"][-1]["matrix"][0] for r in found])
-
-
 # --- live
 
 

@@ -168,9 +168,13 @@ def figure_6(study: Mapping[str, Mapping]) -> pd.DataFrame:
     return pd.DataFrame(rows).T.rename_axis(["trained by", "client", "round"])
 
 
-def last_upload(study: Mapping[str, Mapping], key: str = "auc") -> dict[str, np.ndarray]:
-    """Kind of training -> [clients, seeds], of the upload of the last round."""
-    return {words: np.array([ways["up"][max(ways["up"], key=int)][key]
+def last_upload(study: Mapping[str, Mapping], key: str = "auc", *,
+                way: str = "up") -> dict[str, np.ndarray]:  # fmt: skip
+    """Kind of training -> [clients, seeds], of the upload of the last round.
+
+    With `way` "down", of the server's weights as that round begins.
+    """
+    return {words: np.array([ways[way][max(ways[way], key=int)][key]
                              for ways in clients.values()])
             for words, clients in study.items()}  # fmt: skip
 
@@ -207,9 +211,12 @@ def nearest_rounds(study: Mapping[str, Mapping], one: str, other: str, *, way: s
                    for client, ways in study[other].items()})  # fmt: skip
 
 
-def least_lead(study: Mapping[str, Mapping]) -> tuple[str, np.ndarray]:
-    """FedAvg's AUC less FedLGD's in points, last uploads: the client that decides, and [seeds]."""
-    last = last_upload(study)
+def least_lead(study: Mapping[str, Mapping], way: str = "up") -> tuple[str, np.ndarray]:
+    """FedAvg's AUC less FedLGD's in points, last round: the client that decides, and [seeds].
+
+    way: "up" for a client's upload, "down" for the server's weights, which the paper attacks.
+    """
+    last = last_upload(study, way=way)
     leads = dict(zip(study["FedAvg"], 100 * (last["FedAvg"] - last["FedLGD"]), strict=True))
     decides = weakest(leads)
     return decides, leads[decides]

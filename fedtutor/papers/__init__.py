@@ -2,7 +2,18 @@
 
 from .ledger import claims
 from .printed import claims_of, columns_of, misprints, published_table, recomputed, tables
-from .verdicts import Claims, spread, verdict, weakest
+from .verdicts import Claims, direction, spread, weakest
 
-__all__ = ["Claims", "claims", "claims_of", "columns_of", "misprints", "published_table",
-           "recomputed", "spread", "tables", "verdict", "weakest"]  # fmt: skip
+__all__ = [
+    "Claims",
+    "claims",
+    "claims_of",
+    "columns_of",
+    "direction",
+    "misprints",
+    "published_table",
+    "recomputed",
+    "spread",
+    "tables",
+    "weakest",
+]

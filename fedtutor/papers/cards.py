@@ -20,8 +20,7 @@ def cards_page(records: Sequence[dict], ledger: pd.DataFrame) -> str:
         return "<p>No claim has been measured yet.</p>"
     kind = "measured" if any(record["live"] for record in records) else "recorded"
     claims = f"{len(records)} claim{'s' * (len(records) > 1)}"
-    fold = (f'<details class="{kind}"><summary>The ledger: what was judged for {claims}; '
-            "where a card names an allowance, it is subtracted"
+    fold = (f'<details class="{kind}"><summary>The ledger: what was judged for {claims}'
             f"</summary>\n{scoped_table(ledger)}\n</details>")  # fmt: skip
     return "\n".join([*map(_card, records), fold])
 
@@ -31,10 +30,12 @@ def _card(record: dict) -> str:
     text = {key: html.escape(str(value)) for key, value in record.items()}
     marks = [text["verdict"], *["exact"] * record["exact"], *["live"] * record["live"]]
     said = text["sentence"] or f"Measured: {text['measured']}."
-    if record["claimed"]:
-        side = "above" if record["claimed"] > 0 else "below"
-        small = f"{'' if record['exact'] else f'Expected: {side} zero. '}Data: {text['setting']}."
-    else:
+    said += f" No verdict, because: {text['because']}" * bool(record["because"])
+    said += f" In size, {text['size']}." * bool(record["size"])
+    sides = {1: "above zero", -1: "below zero", 0: "no difference that matters"}
+    small = "" if record["exact"] else f"Expected: {sides[record['claimed']]}. "
+    small += f"Data: {text['setting']}."
+    if not record["values"]:
         said = small = ""
     return "\n".join([
         f'<div class="claim{" live" * record["live"]}" {CARD}><p><b>{text["id"]}</b> · '

@@ -1,9 +1,8 @@
 """One ledger of all claims, and who owns which claim and which printed table.
 
 A verdict is written once: by the notebook that measures it, as it is executed (`verdicts.Claims`).
-Another processor may come to another one. So all notebooks were executed twice, and a claim is
-decided only where both say the same: the second execution is kept in `SECOND`, and counts for the
-settings that it had.
+The ledger keeps three things apart: the direction here, whether the paper's size is excluded here,
+and at which setting it was measured.
 """
 
 import tomllib
@@ -11,71 +10,82 @@ from collections import Counter
 from pathlib import Path
 
 import pandas as pd
+from scipy.stats import false_discovery_control
 
+from ..difference import NO_DIFFERENCE, TOO_CLOSE
 from ..engine.files import DATA, ROOT, load_json, shown
 from ..errors import SettingError, StorageError, choose
 from .printed import PAPERS, claims_of, tables
-from .verdicts import FAILS, FOR_STAND_IN, HOLDS, NOT_TESTABLE, UNDECIDED, kind, records_in
+from .verdicts import (
+    AHEAD,
+    BEHIND,
+    FAILS,
+    HOLDS,
+    NO_VERDICT,
+    NOT_TESTABLE,
+    kind,
+    records_in,
+)
 
 OWNERS = DATA / "owners.toml"
 NOTEBOOKS = ROOT / "notebooks"
-SECOND = DATA / "verdicts-elsewhere.json"  # made by tools/verdicts_elsewhere.py
 OURS, OPEN = "ours", "open"
-VERDICTS = (HOLDS, FOR_STAND_IN[HOLDS], FAILS, FOR_STAND_IN[FAILS], UNDECIDED, NOT_TESTABLE, OPEN)
-COLUMNS = ("paper", "claim", "where", "says", "tables", "measured", "verdict", "setting", "live",
-           "values", "unit", "notebook", "first", "second", "measured again")  # fmt: skip
+VERDICTS = (
+    HOLDS, FAILS, AHEAD, BEHIND, NO_DIFFERENCE, TOO_CLOSE, NO_VERDICT, NOT_TESTABLE, OPEN,
+)  # fmt: skip
+COLUMNS = (
+    "paper", "claim", "where", "says", "tables", "measured", "verdict", "because", "size", "at",
+    "setting", "live", "values", "p", "unit", "claimed", "exact", "notebook",
+)  # fmt: skip
+NOTHING = {
+    "measured": "", "verdict": OPEN, "because": "", "size": "", "at": "-", "setting": "",
+    "live": False, "values": [], "p": 1.0, "unit": "", "claimed": 0, "exact": False,
+}  # fmt: skip
 
 
-def claims(
-    paper: str = "", *, folder: Path = NOTEBOOKS, second: Path | None = SECOND
-) -> pd.DataFrame:
+def claims(paper: str = "", *, folder: Path = NOTEBOOKS) -> pd.DataFrame:
     """What the committed notebooks found for each claim of a paper, or of "ours", or of all.
 
-    Index: id. Columns: paper, claim, where, says (the paper), tables, measured, verdict, setting,
-    live, values (one per seed), unit, notebook, first, second, measured again. A claim that no
-    notebook in `folder` has measured is "open"; its notebook is the one that owns it. Raises
-    `StorageError` for a claim that two notebooks measure.
-
-    `first` is what the notebook itself says. `second` is what it said with other last digits (from
-    the file `second`; with None no other is asked), "" where that was at another setting; "measured
-    again" is what it measured then. A verdict stands if both say it; else the claim is undecided.
-    An exact fact needs no second verdict.
+    Index: id. Columns: paper, claim, where, says (the paper), tables, measured, verdict, because
+    (why there is none), size (whether the paper's number is excluded here), at (the paper's
+    setting, a smaller one, other images), setting, live, values (one per seed), p, unit, claimed,
+    exact, notebook. A claim that no notebook in `folder` has measured is "open"; its notebook is
+    the one that owns it. Raises `StorageError` for a claim that two notebooks measure.
     """
     if paper:
         choose(paper, (*PAPERS, OURS), kind="paper", where="papers.claims")
     found, lines, owner = {}, [], owners()["claims"]
-    again = load_json(second)["claims"] if second and second.is_file() else {}
     for path in sorted(Path(folder).glob("[0-9][0-9]*.ipynb")):
         for record in records_in(load_json(path)):
-            record = _twice(record, again.get(record["id"], {}))
-            if other := found.get(record["id"]):
+            if record["id"] in found:
                 raise StorageError(
-                    f"{record['id']} is measured in {other['notebook']} and in {path.stem}",
-                    where=shown(path), do="leave each claim to one notebook",
-                )  # fmt: skip
+                    f"claim {record['id']} is measured twice",
+                    where=f"{path.name} and notebook {found[record['id']]['notebook']}",
+                    do="measure it in one of them, and link to it from the other",
+                )
             found[record["id"]] = {**record, "notebook": path.stem.partition("_")[0]}
     for claim in [claim for name in PAPERS for claim in claims_of(name)]:
-        nothing = {"measured": "", "verdict": OPEN, "first": OPEN, "second": "", "setting": "",
-                   "measured again": "", "live": False, "values": [], "unit": "",
-                   "notebook": owner[claim["id"]]}  # fmt: skip
-        lines.append({**found.pop(claim["id"], nothing), **claim, "claim": claim["statement"],
-                      "says": claim["direction"], "tables": tuple(claim["tables"])})  # fmt: skip
+        nothing = {**NOTHING, "notebook": owner[claim["id"]]}
+        about = {"claim": claim["statement"], "says": claim["direction"]}
+        known = found.pop(claim["id"], nothing)
+        lines.append({**known, **claim, **about, "tables": tuple(claim["tables"])})
     lines += [{**r, "paper": OURS, "says": r["paper"], "tables": ()} for r in found.values()]
     book = pd.DataFrame(lines, columns=COLUMNS, index=[line["id"] for line in lines])
     return book[book["paper"] == paper] if paper else book
 
 
-def _twice(record: dict, again: dict) -> dict:
-    """A record of a notebook, judged by what it says and by what it said elsewhere."""
-    first = record["verdict"]
-    plain = kind(first) != NOT_TESTABLE and not record.get("exact")
-    asked = plain and again.get("setting") == record["setting"]
-    second, measured = (again[key] if asked else "" for key in ("verdict", "measured"))
-    record = {**record, "first": first, "second": second, "measured again": measured}
-    if second in ("", first) or first == UNDECIDED:
-        return record
-    said = f"{record['measured']}; with other last digits {measured}"
-    return {**record, "verdict": UNDECIDED, "measured": said}
+def expected_false(book: pd.DataFrame) -> tuple[int, float]:
+    """How many directions the ledger names, and how many of them chance alone may have made.
+
+    By the false discovery rate of Benjamini and Hochberg, over all claims that were judged.
+    """
+    plain = book["verdict"].map(kind)
+    judged = book[plain.isin([AHEAD, BEHIND, NO_DIFFERENCE, TOO_CLOSE])]
+    named = judged["verdict"].map(kind).isin([AHEAD, BEHIND]).to_numpy()
+    if not named.any():
+        return 0, 0.0
+    rate = false_discovery_control(judged["p"].to_numpy(float))[named].max()
+    return int(named.sum()), float(rate * named.sum())
 
 
 def counts(book: pd.DataFrame) -> pd.DataFrame:
@@ -86,7 +96,7 @@ def counts(book: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_words(book: pd.DataFrame) -> str:
-    """Like `2 consistent with, 1 undecided`."""
+    """Like `2 ahead, 1 too close to call`."""
     seen = Counter(map(kind, book["verdict"]))
     return ", ".join(f"{seen[name]} {name}" for name in VERDICTS if seen[name])
 

@@ -1,4 +1,4 @@
-"""The rule by which a claim is judged, and what a notebook measured for each.
+"""What is said of a paper's claim: one number per seed becomes a verdict.
 
 The cell that shows a notebook's claims, as cards or as a table, leaves the same as data in its
 output, below a MIME type of its own; `records_in` reads it from there.
@@ -7,29 +7,31 @@ output, below a MIME type of its own; `records_in` reads it from there.
 import re
 import statistics
 from collections.abc import Mapping, Sequence
-from math import floor, isfinite, log10
+from math import floor, log10
 
 import pandas as pd
 
+from ..difference import MARGIN, Difference, decided
+from ..engine.files import DATA, load_json
 from ..engine.kinds import twelve_digits
 from ..errors import SettingError, choose
 from .cards import cards_page
 from .printed import PAPERS, claims_of
 
-HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
-FOR_STAND_IN = {HOLDS: "consistent with", FAILS: "inconsistent with", UNDECIDED: UNDECIDED}
-NOT_TESTABLE = "not testable here"
+HOLDS, FAILS = "holds", "does not hold"  # of exact facts alone
+AHEAD, BEHIND = "ahead", "behind"  # of zero, on the side that the claim expects or on the other
+NO_VERDICT, NOT_TESTABLE = "no verdict", "not testable here"
+PAPERS_OWN, SMALLER, OTHER_IMAGES = "the paper's setting", "a smaller setting", "other images"
+GATES = DATA / "gates.json"  # claim -> why there can be no verdict; made by tools/gates.py
 LIVE = " (live)"  # behind a verdict that another processor may turn; `tests/nbval.cfg` knows it
 RECORDS = "application/vnd.fedtutor.claims+json"
-COLUMNS = ["claim", "where", "paper", "measured", "verdict", "setting"]
+COLUMNS = ["claim", "where", "paper", "measured", "verdict", "size", "at", "setting"]
 
 
 def spread(values: Sequence[float], digits: int | None = 2, *, signed: bool = False) -> str:
     """Like `87.3 ± 1.2`: mean and standard deviation over seeds (divisor n - 1); "-" for none.
 
-    One value has no deviation. With `digits` None there are as many as the deviation allows. Where
-    rounding would put the mean on the wrong side of two deviations, the line that a verdict asks
-    about, up to two more digits are shown.
+    One value has no deviation. With `digits` None there are as many as the deviation allows.
     """
     values = [float(value) for value in values]
     if not values:
@@ -41,59 +43,33 @@ def spread(values: Sequence[float], digits: int | None = 2, *, signed: bool = Fa
         return f"{mean:{plus}{',.0f' if whole else '.4g'}}" + " ± 0" * (sd is not None)
     if digits is None:
         digits = min(9, max(0, 1 - floor(log10(sd))))
-    if sd:
-        more = (digits, digits + 1, digits + 2)
-        right = [n for n in more if _told(round(mean, n), round(sd, n)) == _told(mean, sd)]
-        digits = right[0] if right else digits
     return f"{mean:{plus},.{digits}f}" + ("" if sd is None else f" ± {sd:,.{digits}f}")
 
 
-def _told(mean: float, sd: float) -> bool:
-    return abs(mean) > 2 * sd
+def direction(values: Sequence[float]) -> int:
+    """+1, -1 or 0: on which side of zero the 95 % interval of the mean lies; see `Difference`."""
+    return Difference(tuple(values)).direction
 
 
-def verdict(values: Sequence[float], claimed: int) -> str:
-    """What the seeds say about a claim that a quantity is positive (+1) or negative (-1).
+def weakest(comparisons: Mapping[str, Sequence[float]]) -> str:
+    """Which of several comparisons decides a claim that expects all to be positive.
 
-    "holds": every seed has the claimed sign and the mean is more than two standard deviations
-    (divisor n - 1) from zero. "does not hold": the same with the other sign. "undecided":
-    neither; one seed alone is undecided. Raises `SettingError` for values that are no numbers.
+    comparisons: what is compared -> one number per seed. See `difference.weakest`.
     """
-    if claimed not in (1, -1) or isinstance(claimed, bool):
-        raise SettingError(f"claimed = {claimed!r}", where="verdict",
-                           do="give +1 (positive) or -1 (negative)")  # fmt: skip
-    try:
-        signed = [claimed * float(value) for value in values]
-    except (TypeError, ValueError):
-        signed = []
-    if not signed or not all(isfinite(value) for value in signed):
-        raise SettingError(f"values = {values!r}", where="verdict",
-                           do="give one finite number per seed")  # fmt: skip
-    if len(signed) == 1 or not _told(statistics.fmean(signed), statistics.stdev(signed)):
-        return UNDECIDED
-    if all(value > 0 for value in signed):
-        return HOLDS
-    return FAILS if all(value < 0 for value in signed) else UNDECIDED
-
-
-def weakest(comparisons: Mapping[str, Sequence[float]], claimed: int = 1) -> str:
-    """Which of several comparisons decides a claim that expects the same of all of them.
-
-    comparisons: what is compared -> one value per seed; claimed: as in `verdict`. "Ahead of every
-    rival" holds if each comparison holds, and does not hold if any of them does not; so the verdict
-    on the named comparison is the verdict on the claim. It is one comparison for all seeds: the
-    smallest value of each seed would be below zero even between equals.
-    """
-    order = (FAILS, UNDECIDED, HOLDS)
-    return min(comparisons, key=lambda name: (
-        order.index(verdict(comparisons[name], claimed)),
-        claimed * statistics.fmean(comparisons[name]),
-    ))  # fmt: skip
+    return decided({name: Difference(tuple(v)) for name, v in comparisons.items()})[0]
 
 
 def kind(verdict: str) -> str:
-    """A verdict without what follows it, such as the data set that is absent."""
-    return NOT_TESTABLE if verdict.startswith(NOT_TESTABLE) else verdict
+    """A verdict without its details: how little, or which data set is absent."""
+    for plain in (NOT_TESTABLE, AHEAD, BEHIND):
+        if verdict.startswith(plain):
+            return plain
+    return verdict
+
+
+def margin_of(unit: str) -> float | None:
+    """The difference that does not matter: a point where points are counted, else nobody knows."""
+    return MARGIN if unit.startswith("point") else None
 
 
 class Claims:
@@ -104,70 +80,141 @@ class Claims:
 
     def __init__(self, *papers: str):
         self._claims = {c["id"]: c for paper in papers for c in claims_of(paper)}
+        self._gates = load_json(GATES) if GATES.is_file() else {}
         self._records: dict[str, dict] = {}
 
     def add(self, id: str, statement: str, where: str) -> None:
         """Enter a claim of the notebook itself, e.g. `add("start-01", "...", "section 3")`."""
         prefixes = {c["id"].partition("-")[0] for paper in PAPERS for c in claims_of(paper)}
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", id) or id.partition("-")[0] in prefixes:
-            raise SettingError(f"claim id {id!r}", where="Claims.add", do="write the notebook's "
-                               "own prefix and a number, such as 'start-01'")  # fmt: skip
+            raise SettingError(
+                f"claim id {id!r}",
+                where="Claims.add",
+                do="write the notebook's own prefix and a number, such as 'start-01'",
+            )
         self._claims[id] = {"statement": statement, "where": where, "direction": "-"}
 
-    def measure(self, id: str, values: Sequence[float], *, claimed: int, unit: str, setting: str,
-                stand_in: bool, paper: str | float | None = None, recorded: bool = False,
-                says: str = "", exact: bool = False) -> None:  # fmt: skip
-        """Enter one value per seed for a claim, and judge it (see `verdict`).
+    def measure(
+        self,
+        id: str,
+        values: Sequence[float] | Mapping[str, Sequence[float]],
+        *,
+        claimed: int,
+        unit: str,
+        setting: str,
+        stand_in: bool,
+        paper: str | float | None = None,
+        recorded: bool = False,
+        says: str = "",
+        exact: bool = False,
+    ) -> None:
+        """Enter one value per seed for a claim, and judge it.
 
-        `claimed` is the sign that the claim gives to the values; `paper` the paper's number
-        (default: the claim's own words); `recorded` says that the values come from committed
-        results; with `stand_in` data a claim can be consistent or inconsistent with what was
-        measured, and no more.
+        `values` of several comparisons (name -> one value per seed) are a claim about all of them,
+        such as "ahead of every rival": `difference.decided` says which decides, and whether it is
+        behind after a correction for looking at several.
+
+        `claimed` is the sign that the claim gives to the values: +1 or -1, or 0 for a claim that
+        there is no difference that matters. The verdict is *ahead* where the interval lies on the
+        claimed side of zero, *behind* on the other; see `Difference`. It is *no verdict* where
+        `data/published/claims.json` or `data/gates.json` say why our setting cannot tell.
+        `paper` is the paper's number (default: the claim's own words); `recorded` says that the
+        values come from committed results; `stand_in`, that the images are not the paper's.
 
         `says` is the sentence of the claim's card (see `cards`), in which "{value}" is the mean
-        with its sign and ± the standard deviation. `exact` is for a fact without spread, such as a
-        number of bytes: it holds if every value has the claimed sign, one value is enough, and in
-        place of a mean the ledger says "exact"; "{value}" is then the value, if all are equal.
-        Raises `SettingError` for exact values of which some hold and some do not.
+        with its 95 % interval. `exact` is for a fact without chance, such as a number of bytes: it
+        *holds* if every value has the claimed sign, one value is enough, and "{value}" is the
+        value, if all are equal. Raises `SettingError` for exact values of which some hold and some
+        do not.
         """
-        said = _of_a_fact(id, values, claimed) if exact else verdict(values, claimed)
-        values = [float(value) for value in values]
-        mean, seeds = spread(values, None, signed=True), f"{len(values)} seed"
-        measured = f"{mean} {unit} ({seeds}{'s' * (len(values) > 1)})"
+        if claimed not in (1, 0, -1) or isinstance(claimed, bool) or (exact and not claimed):
+            raise SettingError(
+                f"claimed = {claimed!r}",
+                where=f"claim {id}",
+                do="give +1, -1, or 0 for no difference",
+            )
+        claim = self._claims[choose(id, self._claims, kind="claim", where="this ledger")]
+        about = {"unit": unit, "margin": margin_of(unit), "reported": claim.get("reported")}
+        sign = claimed or 1
+        if isinstance(values, Mapping):
+            several = {n: Difference(_numbers(id, v, sign), **about) for n, v in values.items()}
+            found = decided(several)[1]
+        else:
+            found = Difference(_numbers(id, values, sign), **about)
+        holm = found.corrected or 0.0 if found.mean < 0 else 0.0  # it was picked among several
+        plain = [sign * value for value in found.values]
+        why = claim.get("no_verdict") or self._gates.get(id, "")
+        said = _of_a_fact(id, found.values) if exact else NO_VERDICT if why else found.verdict
+        shown = Difference(plain, unit=unit)
+        seeds = f"{found.n} seed{'s' * (found.n > 1)}"
+        value, measured = shown.estimate, f"{shown.estimate} {unit} ({seeds})"
         if exact:
-            mean = spread(values[:1], None)
-            whole = len(set(values)) == 1 and values[0].is_integer() and unit
-            measured = f"exact: {mean} {unit}" if whole else "exact"
+            value, why = spread(plain[:1], None), ""
+            whole = len(set(plain)) == 1 and plain[0].is_integer() and unit
+            measured = f"exact: {value} {unit}" if whole else "exact"
         for name in re.findall(r"\{(.*?)\}", says):
-            known = [] if exact and len(set(values)) > 1 else ["value"]
+            known = [] if exact and len(set(plain)) > 1 else ["value"]
             choose(name, known, kind="number", where=f"what the card of {id} says")
+        at = "-" if exact else OTHER_IMAGES if stand_in else _setting(setting)
+        size = (
+            f"the paper's {found.reported:+g} is {found.size}" if found.size and not exact else ""
+        )
         self._enter(
-            id, paper, measured=measured, verdict=FOR_STAND_IN[said] if stand_in else said,
-            setting=f"{setting}; {'recorded' if recorded else 'measured here'}", live=not recorded,
-            values=[float(f"{value:.6g}") for value in values], unit=unit, claimed=claimed,
-            sentence=says.replace("{value}", mean), exact=exact,
-        )  # fmt: skip
+            id,
+            paper,
+            measured=measured,
+            verdict=said,
+            because=why,
+            size=size.replace("is agrees", "agrees"),
+            at=at,
+            setting=f"{setting}; {'recorded' if recorded else 'measured here'}",
+            live=not recorded,
+            values=[float(f"{value:.6g}") for value in plain],
+            p=float(f"{max(found.p, holm):.3g}"),
+            unit=unit,
+            claimed=claimed,
+            sentence=says.replace("{value}", value),
+            exact=exact,
+        )
 
     def not_testable(self, id: str, why: str) -> None:
         """Enter that a claim cannot be tested here: only where a data set is absent; name it."""
         if not why.strip():
-            raise SettingError(f"claim {id} without a reason", where="Claims.not_testable",
-                               do="name the data set that is absent")  # fmt: skip
-        self._enter(id, measured="-", verdict=f"{NOT_TESTABLE}: {why}", setting="-", live=False,
-                    values=[], unit="", claimed=0, sentence="", exact=False)  # fmt: skip
+            raise SettingError(
+                f"claim {id} without a reason",
+                where="Claims.not_testable",
+                do="name the data set that is absent",
+            )
+        self._enter(
+            id,
+            measured="-",
+            verdict=f"{NOT_TESTABLE}: {why}",
+            because="",
+            size="",
+            at="-",
+            setting="-",
+            live=False,
+            values=[],
+            p=1.0,
+            unit="",
+            claimed=0,
+            sentence="",
+            exact=False,
+        )
 
     def records(self) -> list[dict]:
         """One entry per claim that was measured or set aside, in the order of the ledger.
 
         `id` and the columns of `table` in words; `live`: computed by this notebook, so that another
-        processor may turn the verdict; `values`: one per seed, at six digits; `unit`; `claimed`:
-        the sign that the claim gives to the values, 0 where nothing was measured; `sentence`: what
-        its card says, "" where nobody wrote it; `exact`: a fact without spread.
+        processor may turn the verdict; `values`: one per seed, at six digits; `p` of a paired
+        t-test, corrected by Holm if it is below zero and one of several; `unit`; `claimed`: the
+        sign that the claim gives to the values; `because`: why there is no verdict; `sentence`:
+        what its card says, "" where nobody wrote it; `exact`: a fact without chance.
         """
         return [self._records[id] for id in self._claims if id in self._records]
 
     def table(self) -> pd.DataFrame:
-        """claim | where | paper | measured | verdict | setting of all measured claims, by id.
+        """claim | where | paper | measured | verdict | size | at | setting of measured claims.
 
         Shown by a notebook's cell, it leaves its records in the cell's output.
         """
@@ -197,19 +244,34 @@ class Claims:
     def _enter(self, id: str, paper: str | float | None = None, **found) -> None:
         claim = self._claims[choose(id, self._claims, kind="claim", where="this ledger")]
         said = str(claim["direction"] if paper is None else paper)
-        self._records[id] = {"id": id, "claim": claim["statement"], "where": claim["where"],
-                             "paper": said, **found}  # fmt: skip
+        about = {"id": id, "claim": claim["statement"], "where": claim["where"], "paper": said}
+        self._records[id] = {**about, **found}
 
 
-def _of_a_fact(id: str, values: Sequence[float], claimed: int) -> str:
-    """The verdict on a fact without spread; one value may stand for all."""
-    values = list(values)
-    verdict(values, claimed)  # refuses what is no number
-    right = {claimed * float(value) > 0 for value in values}
+def _numbers(id: str, values: Sequence[float], sign: int) -> list[float]:
+    """The values with the sign that makes the claim positive."""
+    try:
+        return [sign * float(value) for value in values]
+    except (TypeError, ValueError):
+        raise SettingError(
+            f"values = {values!r}", where=f"claim {id}", do="give a finite number per seed"
+        ) from None
+
+
+def _of_a_fact(id: str, values: Sequence[float]) -> str:
+    """The verdict on a fact without chance; one value may stand for all."""
+    right = {value > 0 for value in values}
     if len(right) > 1:
-        raise SettingError(f"values = {values!r} of an exact claim", where=f"claim {id}",
-                           do="leave out exact=True: these seeds disagree")  # fmt: skip
+        raise SettingError(
+            f"values = {list(values)!r} of an exact claim",
+            where=f"claim {id}",
+            do="leave out exact=True: these seeds disagree",
+        )
     return HOLDS if right == {True} else FAILS
+
+
+def _setting(words: str) -> str:
+    return PAPERS_OWN if re.search(r"\bpaper\b", words) else SMALLER
 
 
 def _lines(records: Sequence[dict]) -> list[str]:

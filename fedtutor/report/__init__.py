@@ -1,7 +1,6 @@
 """What was printed and what was measured, side by side."""
 
 from .beside import beside, sides
-from .tables import COLUMNS, EQUAL, NO_RUN, ONE, PAPER, REDUCED, build, compared
+from .tables import AGREES, COLUMNS, NO_RUN, ONE, PAPER, REDUCED, build
 
-__all__ = ["COLUMNS", "EQUAL", "NO_RUN", "ONE", "PAPER", "REDUCED", "beside", "build",
-           "compared", "sides"]  # fmt: skip
+__all__ = ["AGREES", "COLUMNS", "NO_RUN", "ONE", "PAPER", "REDUCED", "beside", "build", "sides"]

@@ -8,6 +8,7 @@ import pandas as pd
 
 from .. import papers
 from ..datasets import sources
+from ..difference import Difference
 from ..errors import choose
 from ..experiments import manifest, results
 from ..papers import spread
@@ -15,6 +16,7 @@ from .tables import MEASURED, NO_RUN, OPEN, PAPER, PLACE, REDUCED, STAND_IN, Rep
 
 COLUMNS = ["row", "column", "printed", "measured", "seeds", "setting", "verdict", "differs in",
            "open because", "run"]  # fmt: skip
+NUMBERS = ["row", "column", "printed", "likely", "mean", "low", "high", "n", *COLUMNS[4:]]
 FOLDED = [name for name in COLUMNS if name not in ("differs in", "run")]
 KEPT = ("row", "column", "printed")  # in the fold; others only where they say something
 ABOUT = {PAPER: "the paper's", STAND_IN: "the paper's, on other data",
@@ -109,7 +111,28 @@ def beside(paper: str, table: str, *, part: str = "", of: str = "",
 
 def lines_of(made: Report, paper: str, table: str) -> Beside:
     """The same of a report's own runs."""
+    return Beside(_lines(made, paper, table), columns=COLUMNS)
+
+
+def numbers_of(made: Report, paper: str, table: str) -> pd.DataFrame:
+    """The same lines with numbers in columns of their own, for a file.
+
+    `printed` and `likely` (the printed number, or what a misprint should have been) are percent,
+    and so are `mean` and the ends of its 95 % interval, `low` and `high`, over `n` seeds.
+    """
+    lines = _lines(made, paper, table)
+    for line in lines:
+        found = Difference(line["values"]) if line["values"] else None
+        line["printed"] = line["number"]
+        line["mean"], line["n"] = (found.mean, found.n) if found else (None, 0)
+        line["low"], line["high"] = found.interval() if found and found.n > 1 else (None, None)
+    return pd.DataFrame(lines, columns=NUMBERS)
+
+
+def _lines(made: Report, paper: str, table: str) -> list[dict]:
+    """A line per printed number and setting: `COLUMNS`, and `values`, `number`, `likely`."""
     lines, differ = made.table(paper, table), made.differences(paper, table)
+    cells = made.cells[(made.cells["paper"] == paper) & (made.cells["table"] == table)]
     elsewhere = {(run.table, run.row) for run in made.runs if run.instead_of}
     why, measured = {}, set()
     for line in sorted(lines.itertuples(), key=lambda one: (one.run, one.row) in elsewhere):
@@ -119,7 +142,7 @@ def lines_of(made: Report, paper: str, table: str) -> Beside:
         else:
             measured.add(cell)
     said = []
-    for line in lines.itertuples():
+    for line, number in zip(lines.itertuples(), cells.itertuples(), strict=True):
         cell, decides = (line.row, line.column), line.setting == PAPER
         if line.setting == OPEN and cell in measured:
             continue  # the line of the smaller setting says why this one is open
@@ -129,8 +152,9 @@ def lines_of(made: Report, paper: str, table: str) -> Beside:
             "verdict": line.verdict if decides else "", "differs in": differ.get(line.run, ""),
             "open because": "" if decides else _open(why.get(cell, NO_RUN), cell in measured),
             "run": line.run,
+            "values": number.values, "number": number.printed, "likely": number.likely,
         })  # fmt: skip
-    return Beside(said, columns=COLUMNS)
+    return said
 
 
 def sides(rows: Mapping[str, Sequence[results.Result]]) -> pd.DataFrame:

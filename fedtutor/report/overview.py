@@ -9,21 +9,23 @@ from html import escape
 import pandas as pd
 
 from .. import papers
+from ..difference import NO_DIFFERENCE, TOO_CLOSE
 from ..engine.files import load_json
 from ..experiments import manifest
 from ..papers import ledger
 from ..papers.cards import scoped_table
 from ..papers.printed import PAPERS, claims_of, tables
 from ..papers.verdicts import (
+    AHEAD,
+    BEHIND,
     FAILS,
-    FOR_STAND_IN,
     HOLDS,
+    NO_VERDICT,
     NOT_TESTABLE,
-    UNDECIDED,
     kind,
     records_in,
 )
-from .tables import COLUMNS, EQUAL, NO_RUN, OPEN, PAPER, PLACE, REDUCED, STAND_IN, Block, Report
+from .tables import AGREES, COLUMNS, NO_RUN, OPEN, PAPER, PLACE, REDUCED, STAND_IN, Block, Report
 
 ABSENT, WAITING = "data absent", "not yet measured"
 STATES = {  # what each means, in words
@@ -46,9 +48,8 @@ BY_HAND = {  # a data set that this program cannot download -> its names in prin
     "office_home": ("Office-Home",), "office31": ("Office31",), "femnist": ("FEMNIST",),
     "office_caltech10": ("Office Caltech", "Office-Caltech-10"), "retina": ("RETINA",),
 }  # fmt: skip
-SIDES = {"as the paper says": (HOLDS, FOR_STAND_IN[HOLDS]),
-         "otherwise": (FAILS, FOR_STAND_IN[FAILS]), "undecided": (UNDECIDED,),
-         "cannot be tested here": (NOT_TESTABLE, ledger.OPEN)}  # fmt: skip
+AS_CLAIMED, OTHERWISE = "as the paper says", "otherwise"
+SIDES = (AS_CLAIMED, OTHERWISE, NO_DIFFERENCE, TOO_CLOSE, NO_VERDICT, "cannot be tested here")
 OTHERS = ("Digits", "MNIST", "CIFAR", "DIGITS")  # what columns name besides
 
 
@@ -141,10 +142,26 @@ def theirs(book: pd.DataFrame) -> pd.DataFrame:
     kind: what it is about, such as "ranking" or "cost".
     """
     kinds = {claim["id"]: claim["kind"] for paper in PAPERS for claim in claims_of(paper)}
-    side = {verdict: name for name, verdicts in SIDES.items() for verdict in verdicts}
     found = book[book["paper"] != ledger.OURS]
-    sides = [side[kind(verdict)] for verdict in found["verdict"]]
+    sides = [side(*line) for line in zip(found["verdict"], found["claimed"], strict=True)]
     return found.assign(kind=[kinds[id] for id in found.index], side=sides)
+
+
+def side(verdict: str, claimed: int) -> str:
+    """One of SIDES.
+
+    A claim of no difference (`claimed` 0) is met by none that matters: "ahead by less than a point"
+    meets it, too.
+    """
+    said = kind(verdict)
+    if said in (NOT_TESTABLE, ledger.OPEN):
+        return SIDES[-1]
+    if said == NO_DIFFERENCE:
+        return NO_DIFFERENCE if claimed else AS_CLAIMED
+    if said in (AHEAD, BEHIND):
+        met = said == AHEAD if claimed else verdict != said
+        return AS_CLAIMED if met else OTHERWISE
+    return {HOLDS: AS_CLAIMED, FAILS: OTHERWISE}.get(said, said)
 
 
 def by_kind(book: pd.DataFrame) -> pd.DataFrame:
@@ -155,24 +172,11 @@ def by_kind(book: pd.DataFrame) -> pd.DataFrame:
     return seen.loc[order.index].rename_axis(index=None, columns=None)
 
 
-def asked_twice(book: pd.DataFrame) -> pd.DataFrame:
-    """The claims that were judged again with other last digits, and decided at least once.
-
-    Columns: claim, in the notebook, with other last digits, measured, measured again.
-    """
-    nothing = ["", UNDECIDED, NOT_TESTABLE, ledger.OPEN]
-    decided = ~(book["first"].map(kind).isin(nothing) & book["second"].map(kind).isin(nothing))
-    found = book[decided & (book["second"] != "")]
-    return found.rename(columns={"first": "in the notebook", "second": "with other last digits"})[
-        ["claim", "in the notebook", "with other last digits", "measured", "measured again"]
-    ]
-
-
 def headlines(book: pd.DataFrame) -> pd.DataFrame:
     """Of each paper the first claim of a ranking: what it says, and what was found.
 
-    Columns: claim, verdict, measured on (the scenario), measured (the card's sentence where there
-    is one).
+    Columns: id, claim, verdict, size, measured on (the scenario), measured (the card's sentence
+    where there is one).
     """
     firsts = {paper: next(c["id"] for c in claims_of(paper) if c["kind"] == "ranking")
               for paper in PAPERS}  # fmt: skip
@@ -181,8 +185,8 @@ def headlines(book: pd.DataFrame) -> pd.DataFrame:
         line = book.loc[id]
         records = records_in(load_json(ledger.NOTEBOOKS / names[line["notebook"]]))
         said = next((r.get("sentence") for r in records if r["id"] == id), "")
-        lines[paper] = {"its claim of being best": line["claim"],
-                        "verdict": kind(line["verdict"]),
+        lines[paper] = {"id": id, "its claim of being best": line["claim"],
+                        "verdict": kind(line["verdict"]), "size": line["size"],
                         "measured on": line["setting"].partition(" · ")[0],
                         "measured": said or line["measured"]}  # fmt: skip
     return pd.DataFrame.from_dict(lines, orient="index")
@@ -198,7 +202,7 @@ def met(made: Report) -> pd.DataFrame:
     return made.cells.loc[made.cells["setting"] == PAPER, columns].reset_index(drop=True)
 
 
-def agreed(lines: pd.DataFrame, said: str = EQUAL) -> tuple[int, int]:
+def agreed(lines: pd.DataFrame, said: str = AGREES) -> tuple[int, int]:
     """How many printed numbers of `met` have a verdict in a line of theirs, and in all."""
     same = (lines["verdict"] == said).groupby([lines[name] for name in PLACE])
     return int(same.any().sum()), int(same.all().sum())
@@ -269,12 +273,6 @@ def planned(made: Report) -> pd.DataFrame:
     return told.rename(columns=names).rename_axis(None)
 
 
-def without_a_run(found: pd.DataFrame) -> dict[str, int]:
-    """How many of the printed numbers no list of runs names: state -> count."""
-    counts = Counter(found.loc[found["run"] == NO_RUN, "state"])
-    return {state: counts[state] for state in STATES if counts[state]}
-
-
 # --- folds
 
 
@@ -338,7 +336,8 @@ def folded_claims(book: pd.DataFrame) -> str:
     """The ledger, a fold per paper: claim, where, what the paper says, measured, verdict."""
     parts = []
     for name, lines in book.groupby("paper", sort=False):
-        shown = lines[["claim", "where", "says", "measured", "verdict", "setting", "notebook"]]
+        found = ["measured", "verdict", "because", "size", "at", "setting", "notebook"]
+        shown = lines[["claim", "where", "says", *found]]
         whose = "our own, counted nowhere above" if name == ledger.OURS else name
         about = f"{whose}: {len(lines)} claims, {ledger.in_words(lines)}"
         parts.append(f"<details><summary>{escape(about)}</summary>{whole(shown)}</details>")

@@ -14,19 +14,21 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
+import pandas as pd
 import torch
 
 from .. import models
-from ..datasets import cache as data
+from ..commands import here
 from ..datasets import sources
 from ..engine.checkpoints import folder_to_write
-from ..engine.files import ROOT, shown, write_atomically
+from ..engine.files import write_atomically
 from ..errors import SettingError, choose
 from ..experiments import manifest, results, worker
 from ..experiments.manifest import Run
 from ..losses import cross_entropy
+from ..papers.printed import accuracies, columns_of, published_table
 from ..papers.printed import tables as printed_tables
-from .beside import Beside, lines_of
+from .beside import Beside, lines_of, numbers_of
 from .tables import MEASURED, Report
 
 MANIFESTS = {"paper": manifest.MANIFEST, "quick": MEASURED}
@@ -43,6 +45,7 @@ class Plan:
     found: dict  # path of a run in `folder` -> its result, here or in data/results
     faults: tuple[str, ...]
     folder: Path  # where new results go
+    rows: str = ""  # the word that rows or columns have
 
     @property
     def missing(self) -> list[Run]:
@@ -68,8 +71,28 @@ class Plan:
 
     def tables(self) -> dict[str, Beside]:
         """Key -> the printed table beside what is there, the rows and seeds of the request."""
+        return self._told(lines_of)
+
+    def numbers(self) -> dict[str, pd.DataFrame]:
+        """The same with numbers in columns of their own."""
+        return self._told(numbers_of)
+
+    def _told(self, of: Callable) -> dict:
         made = Report(self.runs, self.found, self.faults, self.folder)
-        return {key: lines_of(made, self.paper, key) for key in self.keys}
+        told = {key: of(made, self.paper, key) for key in self.keys}
+        return {key: table[_asked(table, self.rows)] for key, table in told.items()}
+
+
+def _asked(table: pd.DataFrame, word: str) -> list[bool]:
+    """Which lines have the word in their row or column."""
+    pairs = zip(table["row"], table["column"], strict=True)
+    return [has(word, *names) for names in pairs]
+
+
+def has(word: str, *names: str) -> bool:
+    """Whether one of the names has the whole word: "MNIST" is no word of "Fashion-MNIST"."""
+    found = re.compile(rf"(?<![\w+-]){re.escape(word)}(?![\w+-])", re.IGNORECASE)
+    return not word or any(map(found.search, names))
 
 
 def wanted(request: str) -> tuple[str, tuple[str, ...]]:
@@ -84,78 +107,57 @@ def wanted(request: str) -> tuple[str, tuple[str, ...]]:
     return paper, keys
 
 
-def plan(request: str, *, folder, profile: str = "paper", rows: str = "",
-         seeds: Sequence[int] = (), again: bool = False) -> Plan:  # fmt: skip
+def plan(
+    request: str,
+    *,
+    folder,
+    profile: str = "paper",
+    rows: str = "",
+    seeds: Sequence[int] = (),
+    again: bool = False,
+) -> Plan:
     """What a request asks for: the runs of its tables, and which of them are there.
 
-    `rows` keeps runs whose name has this word in it (of a method, a data set, a column); `seeds`
+    `rows` keeps the rows and columns that have this word, and the runs that stand for them; `seeds`
     keeps those seeds. What `folder` holds counts, and unless `again`, what `data/results` holds.
-    Raises `SettingError` for an unknown paper, table or profile, and where no run is left.
+    Raises `SettingError` for an unknown paper, table or profile, and where nothing is left.
     """
     paper, keys = wanted(request)
-    choose(profile, MANIFESTS, kind="profile", where="reproduce")
+    choose(profile, MANIFESTS, kind="profile", where="--profile")
+    cells = accuracies()
+    cells = cells[(cells["paper"] == paper) & cells["table"].isin(keys)]
+    if rows and len(cells) and not any(_asked(cells, rows)):
+        names = [", ".join(dict.fromkeys(cells[name])) for name in ("row", "column")]
+        raise SettingError(
+            f"no row or column has the word {rows!r}",
+            where=f"reproduce {request}",
+            do=f"rows are {names[0]}; columns are {names[1]}",
+        )
     every = manifest.load(MANIFESTS[profile], paper=paper)
     of_table = [run for run in every if set(run.tables) & set(keys)]
-    word = re.compile(rf"(?<![\w-]){re.escape(rows)}(?![\w-])", re.IGNORECASE)
-    runs = [run for run in of_table if (not rows or word.search(run.name))
-            and (not seeds or run.seed in seeds)]  # fmt: skip
-    if of_table and not runs:
-        names = "; ".join(dict.fromkeys(f"{r.row}, {r.column}".strip(", ") for r in of_table))
+    runs = [run for run in of_table if has(rows, *_names(run, keys))]
+    known = sorted({run.seed for run in runs})
+    if known and seeds and not set(seeds) & set(known):
         raise SettingError(
-            f"no run has {rows!r} in its name and one of the seeds {list(seeds)}",
+            f"no run has one of the seeds {', '.join(map(str, seeds))}",
             where=f"reproduce {request}",
-            do=f"rows and columns are: {names}; seeds {sorted({r.seed for r in of_table})}",
+            do=f"choose from {', '.join(map(str, known))}",
         )
+    runs = [run for run in runs if not seeds or run.seed in seeds]
     folder, found, faults = Path(folder), {}, []
     for place in [folder] if again else [results.RESULTS, folder]:
         there, wrong = manifest.survey(runs, place)
-        found |= {run.path(folder): there[run.path(place)] for run in runs
-                  if run.path(place) in there}  # fmt: skip
+        found |= {
+            run.path(folder): there[run.path(place)] for run in runs if run.path(place) in there
+        }
         faults += wrong
-    return Plan(paper, keys, tuple(runs), found, tuple(faults), folder)
+    return Plan(paper, keys, tuple(runs), found, tuple(faults), folder, rows)
 
 
-def register(jobs) -> None:
-    """Enter reproduce into the command line."""
-    job = jobs.add_parser("reproduce", help="a printed table beside ours: what is missing is run")
-    job.add_argument("request", metavar="TABLE", help='a paper and its table, such as "FCCL+ X"')
-    job.add_argument("--dry-run", action="store_true", help="say what it needs, and run nothing")
-    job.add_argument(
-        "--profile",
-        default="paper",
-        help="paper (default): the paper's settings; quick: smaller ones",
-    )
-    job.add_argument(
-        "--rows",
-        default="",
-        metavar="WORD",
-        help="rows or columns with this word, such as MNIST or FedAvg",
-    )
-    job.add_argument("--seeds", type=int, nargs="+", default=(), help="default: those of the table")
-    job.add_argument(
-        "--at-once",
-        type=int,
-        default=max(1, min(8, os.cpu_count() or 1)),
-        help="runs side by side; default: one on each core, up to 8",
-    )
-    job.add_argument("--again", action="store_true", help="play what data/results holds, too")
-    job.add_argument("--device", default="cpu", help='"cpu" (default), "cuda" or "auto"')
-    job.add_argument("--download", action="store_true", help="fetch missing data where possible")
-    made = ROOT / "build" / "reproduced"
-    job.add_argument(
-        "--results",
-        type=Path,
-        default=made / "results",
-        help="where new results go; default build/reproduced/results",
-    )
-    job.add_argument(
-        "--output",
-        type=Path,
-        default=made,
-        help="where the table goes; default build/reproduced",
-    )
-    job.add_argument("--kept", type=Path, help="checkpoints; default queue/ in the cache")
-    job.set_defaults(do=reproduce)
+def _names(run: Run, keys: Sequence[str]) -> list[str]:
+    """The row and the columns of the printed tables that a run stands for."""
+    tables = [published_table(run.paper, key) for key in run.tables if key in keys]
+    return [run.row, run.column, *(c for table in tables for c in columns_of(table, run.column))]
 
 
 # --- what it will take
@@ -212,13 +214,13 @@ def needs(made: Plan, at_once: int) -> str:
     missing, absent = made.missing, made.without_data
     lines = [
         f"{made.paper}, Table {' and '.join(made.keys)}: {len(made.once)} runs, "
-        f"{len(made.found)} are there, {len(missing)} to play, {len(absent)} without data"
+        f"{len(made.found)} are there, {len(missing)} to run, {len(absent)} without data"
     ]
     if not made.runs:
         lines.append("no run is planned for it: what is known stands in its claims, "
                      f'papers.claims("{made.paper}")')  # fmt: skip
     for why in dict.fromkeys(absent.values()):
-        lines.append(f"  not here: {why}")
+        lines += [f"  not here: {why.removesuffix(', is not here')}", *sources.place(why)]
     for name in stand_ins(made):
         lines.append(f"  measured on other data: {name}")
     if missing:
@@ -256,7 +258,7 @@ def play(made: Plan, *, kept, at_once: int, device: str = "cpu", say: Callable =
     missing = made.missing
     if not missing:
         return 0
-    folder_to_write(made.folder, "results")
+    folder_to_write(made.folder, "--folder")
     with telling(missing, kept, say):
         ended = worker.work(
             missing, results=made.folder, kept=kept, device=device,
@@ -307,14 +309,14 @@ ABOUT = (
 
 
 def write(made: Plan, folder) -> list[Path]:
-    """The tables as Markdown and CSV; the paths."""
-    paths = []
+    """The tables as Markdown, and with numbers as CSV; the paths."""
+    paths, numbers = [], made.numbers()
     for key, table in made.tables().items():
         stem = re.sub(r"[^\w+-]+", "-", f"{made.paper}-{key}")
         heading = f"# {made.paper}, Table {key}\n\n{ABOUT}\n\n"
         for suffix, text in (
-            (".md", heading + markdown(table)),
-            (".csv", table.to_csv(index=False)),
+            (".md", heading + table.to_markdown(index=False, disable_numparse=True)),
+            (".csv", numbers[key].to_csv(index=False)),
         ):
             path = Path(folder) / f"{stem}{suffix}"
             write_atomically(path, lambda name, t=text: Path(name).write_text(t, encoding="utf-8"))
@@ -322,27 +324,21 @@ def write(made: Plan, folder) -> list[Path]:
     return paths
 
 
-def markdown(table: Beside) -> str:
-    rows = [list(table.columns), ["---"] * len(table.columns), *table.itertuples(index=False)]
-    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows) + "\n"
-
-
 def reproduce(options) -> int:
     """What the command does; the status is 1 where a run failed."""
-    o = options
-    about = {"folder": o.results, "profile": o.profile, "rows": o.rows, "seeds": o.seeds}
+    o, say, folder = options, partial(print, flush=True), options.folder.resolve()
+    jobs = o.jobs or max(1, min(8, os.cpu_count() or 1))
+    about = {"folder": folder / "results", "profile": o.profile, "rows": o.rows, "seeds": o.seeds}
     asked = partial(plan, o.request, again=o.again, **about)
-    say = partial(print, flush=True)
-    with sources.offline(not options.download):
+    with sources.offline(not o.download):
         made = asked()
-        say(needs(made, options.at_once))
-        if options.dry_run:
+        say(needs(made, jobs))
+        if o.dry_run:
             return 0
-        kept = options.kept or data.folder() / "queue"
-        failed = play(made, kept=kept, at_once=options.at_once, device=options.device, say=say)
+        failed = play(made, kept=folder / "unfinished", at_once=jobs, device=o.device, say=say)
         made = asked()
         for key, table in made.tables().items():
             shorter = table.drop(columns=["differs in", "open because", "run"])
             print(f"\n{made.paper}, Table {key}\n{shorter.to_string(index=False)}")
-        print("\n" + "\n".join(f"written: {shown(path)}" for path in write(made, options.output)))
+        print("\n" + "\n".join(f"written: {here(path)}" for path in write(made, folder)))
     return 1 if failed else 0

@@ -16,19 +16,20 @@ from pathlib import Path
 import pandas as pd
 
 from .. import papers
+from ..difference import against_reported
 from ..engine.files import DATA, shown
 from ..errors import SettingError
 from ..experiments import manifest, recipes, results
 from ..experiments.manifest import Run
 from ..measures import inter, intra
-from ..papers import ledger, spread, verdicts
+from ..papers import ledger, spread
 from ..papers.printed import accuracies, tables
 
 MEASURED = DATA / "measured.toml"
 PAPER, STAND_IN, REDUCED, OPEN = "paper", "stand-in", "reduced", "not yet"
 SETTINGS = (PAPER, STAND_IN, REDUCED, OPEN)
 COLUMNS = {PAPER: "paper's setting", STAND_IN: STAND_IN, REDUCED: REDUCED, OPEN: OPEN}
-ABOVE, BELOW, EQUAL, ONE = "above", "below", "not told apart", "one seed"
+AGREES, ONE = "agrees", "one seed"  # what `against_reported` may say
 NEITHER = "no verdict"  # at other settings or on other data, a number cannot meet a printed one
 NO_RUN = "no run is planned"
 NOTHING = "nothing (what the paper leaves open is chosen in the recipe)"
@@ -62,8 +63,9 @@ class Report:
 
         A cell that no run stands for has one line, too. `setting`: "paper"; "stand-in", the paper's
         settings on other data; "reduced"; "not yet". `measured` is mean ± standard deviation over
-        `seeds`, in percent; `verdict` the rule of all claims, asked of measured minus printed
-        (where a misprint is known, minus the likely number); `command` computes the cell anew.
+        `seeds`, in percent; `verdict` says what they tell about the printed number, or the likely
+        one where a misprint is known (`difference.against_reported`); `command` computes the cell
+        anew.
         """
         groups, lines, cells = {}, [], list(accuracies().itertuples(index=False))
         for run in self.runs:
@@ -89,7 +91,9 @@ class Report:
                            before=runs[0].before) for result in done.values()]  # fmt: skip
         if None in values:
             return None
-        said = {PAPER: compared(values, cell.likely), OPEN: OPEN}.get(setting, NEITHER)
+        said = {OPEN: OPEN}.get(setting, NEITHER)
+        if setting == PAPER:
+            said = against_reported(values, cell.likely)
         return {
             "paper": cell.paper, "table": cell.table, "row": cell.row, "column": cell.column,
             "printed": cell.printed, "likely": cell.likely, "setting": setting,
@@ -204,14 +208,6 @@ def _setting(run: Run, done: Collection[results.Result]) -> str:
     if run.recipe.profile != "paper":
         return REDUCED
     return STAND_IN if run.instead_of or any(r.scenario["stand_in"] for r in done) else PAPER
-
-
-def compared(values: Sequence[float], printed: float) -> str:
-    """Whether measured values lie above or below a printed one, by the rule of all claims."""
-    if len(values) < 2:
-        return ONE
-    said = verdicts.verdict([value - printed for value in values], +1)
-    return {verdicts.HOLDS: ABOVE, verdicts.FAILS: BELOW}.get(said, EQUAL)
 
 
 def differs(run: Run, planned: Run) -> list[str]:

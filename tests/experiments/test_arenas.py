@@ -180,6 +180,14 @@ def test_passes_of_a_result():
 # ------------------------------------------------------------------------------------- the ranks
 
 
+def test_a_method_beats_another_where_the_interval_lies_above_zero():
+    base = [0.50, 0.60, 0.55, 0.40]
+    up = [b + gain for b, gain in zip(base, [0.02, 0.004, 0.019, 0.03], strict=True)]
+    assert ranks.beats(up, base) and not ranks.beats(base, up)  # in points: +1.8 [+0.1, +3.5]
+    assert not ranks.beats(up[:3], base[:3])  # each seed above, and the interval contains zero
+    assert not ranks.beats(base, base) and not ranks.beats([0.9], [0.1])  # one seed says nothing
+
+
 def test_ranks_by_hand():
     rows = {"a": [0.80, 0.82, 0.84], "b": [0.70, 0.72, 0.74], "c": [0.79, 0.83, 0.83]}
     frame = ranks.ranks(rows).set_index("method")
@@ -190,10 +198,11 @@ def test_ranks_by_hand():
 
 
 def test_equal_methods_share_all_their_ranks():
-    rows = {"a": [0.8, 0.7], "b": [0.8, 0.7], "c": [0.1, 0.2]}
+    rows = {"a": [0.8, 0.7, 0.75], "b": [0.8, 0.7, 0.75], "c": [0.1, 0.02, 0.05]}
     frame = ranks.ranks(rows).set_index("method")
     assert frame.loc["a", ["first", "last"]].tolist() == [1, 2]
-    assert frame.loc["b", "per seed"] == [1, 1] and told_apart({"a": [1.0], "b": [2.0]}) == (0, 1)
+    assert frame.loc["b", "per seed"] == [1, 1, 1]
+    assert told_apart({"a": [1.0], "b": [2.0]}) == (0, 1)
     assert len(ranks.ranks({})) == 0
 
 

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recorded import ROUNDS, SCENARIO, git, history, made, recipe
 
+from fedtutor import scenarios
 from fedtutor.engine.checkpoints import Checkpoints
 from fedtutor.errors import SettingError, StorageError
 from fedtutor.experiments import environment as machine
-from fedtutor.experiments import recipes, results
+from fedtutor.experiments import results
 from fedtutor.experiments import run as running
 from fedtutor.experiments.commits import git_commit
 from fedtutor.experiments.environment import environment, peak_memory

@@ -44,16 +44,6 @@ def test_wild_photographs_turn_a_step_that_they_enter():
     )
 
 
-@pytest.mark.parametrize("classes", [3, 10])
-def test_different_classes_end_at_the_least_that_is_possible(classes):
-    assert doubts.lowest_off_diagonal(0, classes) == pytest.approx(-1 / (classes - 1), abs=0.01)
-
-
-def test_the_work_grows_in_proportion():
-    assert doubts.operations(8) == 4 * doubts.operations(2)
-    assert doubts.growth() == pytest.approx(1)
-
-
 def test_one_domain_is_less_to_disagree_about(run):
     several = run.federation("fccl", 0)
     assert len({client.domain for client in several.clients}) == 4

@@ -37,10 +37,6 @@ def test_wild_photographs_turn_the_steps_of_others_only_through_a_batch():
     assert feddf == pytest.approx(0, abs=1e-5) and fccm > 1e-3
 
 
-def test_the_work_of_the_server_grows_in_proportion():
-    assert doubts.growth() == pytest.approx(1)
-
-
 def test_operations_are_counted():
     a = torch.ones(3, 4)
     assert doubts.operations(lambda: a @ a.T) == 2 * 3 * 4 * 3

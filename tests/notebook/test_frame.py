@@ -14,10 +14,10 @@ from fedtutor.engine.files import ROOT
 from fedtutor.errors import SettingError
 from fedtutor.notebook import frame
 from fedtutor.notebook.frame import folded, question, say, sentence, tell, verdict_box
-from fedtutor.papers.verdicts import FOR_STAND_IN, NOT_TESTABLE
+from fedtutor.papers import ledger
 
 WORDS = {"above": "FCCL+ gains {value} points.", "below": "FCCL+ loses {value} points."}
-UNCLEAR = "They differ by less than their spread, {mean} points on average."
+UNCLEAR = "It is too close to call, {mean} points on average."
 
 
 @pytest.fixture
@@ -41,28 +41,39 @@ def cleaned(data: dict[str, str]) -> dict[str, str]:
 # --- a sentence
 
 
-@pytest.mark.parametrize("values, text", [
-    ([2.0, 3.0, 4.0], "FCCL+ gains 3.0 ± 1.0 points."),
-    ([-2.0, -3.0, -4.0], "FCCL+ loses 3.0 ± 1.0 points."),
-    ([-20.0, -40.0], "FCCL+ loses 30 ± 14 points."),
-    ([-1.0, 4.0], "FCCL+ gains 1.5 ± 3.5 points."),  # undecided, and no wording for it
-    ([0.5], "FCCL+ gains 0.5 points."),
-    ([-5120, -5120], "FCCL+ loses 5,120 ± 0 points."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "values, text",
+    [
+        ([2.0, 3.0, 4.0], "FCCL+ gains 3.0 ± 1.0 points."),
+        ([-2.0, -3.0, -4.0], "FCCL+ loses 3.0 ± 1.0 points."),
+        ([-20.0, -40.0], "FCCL+ loses 30 ± 14 points."),
+        ([-1.0, 4.0], "FCCL+ gains 1.5 ± 3.5 points."),  # too close to call, and no wording for it
+        ([0.5], "FCCL+ gains 0.5 points."),
+        ([-5120, -5120], "FCCL+ loses 5,120 ± 0 points."),
+    ],
+)
 def test_the_sign_of_the_mean_chooses_the_wording(values, text):
     assert sentence(values, **WORDS) == text
 
 
-@pytest.mark.parametrize("values, text", [
-    ([2.0, 3.0, 4.0], "FCCL+ gains 3.0 ± 1.0 points."),
-    ([-2.0, -3.0, -4.0], "FCCL+ loses 3.0 ± 1.0 points."),
-    ([5.0, 5.0, -1.0], "They differ by less than their spread, 3.0 points on average."),
-    ([-1.0, -2.0, -3.0], "They differ by less than their spread, 2.0 points on average."),
-    ([0.0, 0.0], "They differ by less than their spread, 0 points on average."),
-    ([7.0], "They differ by less than their spread, 7 points on average."),  # one seed
-])  # fmt: skip
-def test_what_is_undecided_has_a_wording_of_its_own(values, text):
+@pytest.mark.parametrize(
+    "values, text",
+    [
+        ([2.0, 3.0, 4.0], "FCCL+ gains 3.0 ± 1.0 points."),
+        ([-2.0, -3.0, -4.0], "FCCL+ loses 3.0 ± 1.0 points."),
+        ([5.0, 5.0, -1.0], "It is too close to call, +3.0 points on average."),
+        ([-5.0, -5.0, 1.0], "It is too close to call, -3.0 points on average."),
+        ([7.0], "It is too close to call, +7 points on average."),  # one seed
+        ([-7.0], "It is too close to call, -7 points on average."),
+    ],
+)
+def test_a_value_whose_side_is_open_has_a_wording_of_its_own_and_keeps_its_sign(values, text):
     assert sentence(values, **WORDS, unclear=UNCLEAR) == text
+
+
+def test_the_wording_follows_the_interval_and_not_two_deviations():
+    said = [sentence(v, **WORDS, unclear="close") for v in ([2.0, 0.4, 1.9, 3.0], [1.2, 2.2, 3.2])]
+    assert said == ["FCCL+ gains 1.8 ± 1.1 points.", "close"]  # 1.7 and 2.2 deviations
 
 
 def test_digits_can_be_chosen():
@@ -84,8 +95,8 @@ def test_other_numbers_are_given_by_name():
     ([-1.0, -1.1], {"above": "more", "below": None}, {}, "no wording for -1.050"),
     ([1.0, 1.1], {"above": None, "below": "less"}, {}, 'above = "..."'),
     ([0.0, 0.0], {"above": "more", "below": "less"}, {}, 'unclear = "..."'),
-    ([float("nan"), 1.0], WORDS, {}, "one finite number per seed"),
-    ([], WORDS, {}, "one finite number per seed"),
+    ([float("nan"), 1.0], WORDS, {}, "a finite number per seed"),
+    ([], WORDS, {}, "a finite number per seed"),
     ([1.0], {"above": "more", "below": "less by {count}"}, {}, "unknown number 'count'"),
     ([1.0], {"above": "more", "below": "less by {counts}"}, {"count": 3}, "mean 'count'"),
     ([1.0], WORDS, {"count": 3}, "unknown number 'count'"),
@@ -93,7 +104,7 @@ def test_other_numbers_are_given_by_name():
     ([1.0], {"above": "{value", "below": "less"}, {}, "for a brace"),
 ])  # fmt: skip
 def test_a_sentence_that_cannot_be_said_is_one_clear_error(values, words, more, said):
-    with pytest.raises(SettingError, match=r"where: (sentence|verdict)") as error:
+    with pytest.raises(SettingError, match=r"where: (sentence|Difference)") as error:
         sentence(values, **words, **more)
     assert said in str(error.value)
 
@@ -143,10 +154,11 @@ def test_the_verdict_box_has_every_word_of_a_verdict(shown):
     verdict_box()
     for form in shown[0].values():
         text = " ".join(form.replace(">", " ").replace("*", "").lower().split())
-        for word in (*FOR_STAND_IN.values(), NOT_TESTABLE, "holds", "does not hold", "exact"):
+        for word in set(ledger.VERDICTS) - {ledger.OPEN}:
             assert word in text, word
     page = BeautifulSoup(markdown2html(shown[0]["text/markdown"]), "html.parser")
-    assert len(page.blockquote("li")) == 4
+    marked = {" ".join(word.get_text().lower().split()) for word in page("em")}
+    assert set(ledger.VERDICTS) - {ledger.OPEN} <= marked
     assert shown[0] == cleaned(shown[0])
 
 

@@ -49,8 +49,14 @@ def test_a_lead_is_the_same_comparison_in_every_seed():
 def test_the_comparison_that_decides_is_named_on_the_card():
     leads = {"A minus B": [1.0, 1.1, 1.2], "A minus C": [1.0, -1.0, 1.0]}
     values, says = deciding(leads, "{name}, the comparison that decides: {value} points.")
-    assert values.tolist() == leads["A minus C"]
-    assert says == "A minus C, the comparison that decides: {value} points."
+    claims = Claims()
+    claims.add("lab-01", "A is ahead of all", "section 1")
+    claims.measure(
+        "lab-01", values, claimed=1, unit="points", setting="toy", stand_in=False, says=says
+    )
+    (record,) = claims.records()
+    assert record["values"] == leads["A minus C"]
+    assert record["sentence"].startswith("A minus C, the comparison that decides: +0.3 [")
 
 
 def test_every_row_may_have_a_base_of_its_own():
@@ -82,7 +88,7 @@ def test_rows_give_back_what_lies_behind():
 
 def test_an_asterisk_follows_the_rule_over_seeds():
     assert told([1.0, 1.1, 1.2]) == told([-1.0, -1.1, -1.2]) == " *"
-    assert told([0.1, 1.1, 1.2]) == told([1.0]) == ""
+    assert told([0.1, 1.1, 1.2]) == told([1.0]) == told([1.2, 2.2, 3.2]) == ""
 
 
 def test_a_clause_turns_round_with_its_values():

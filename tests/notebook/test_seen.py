@@ -65,6 +65,21 @@ def test_agreement_compares_each_client_with_the_others():
     assert 0 < alike["fit"] < other["fit"] and len(alike["groups"]) == 2
 
 
+def test_the_first_matrix_has_a_mean_on_and_off_the_diagonal():
+    look = [{"public": {"matrix": [[1.0, -0.5], [0.1, 0.6]]}}]
+    found = seen.of_first([look, look], "public")
+    assert found["on"] == pytest.approx([0.8, 0.8])
+    assert found["off"] == pytest.approx([-0.2, -0.2])
+
+
+def test_the_difference_that_reaches_farthest_decides():
+    differences = {"near": [0.1, -0.1, 0.0], "wide": [3.0, -3.0, 0.0], "far": [0.9, 1.0, 1.1]}
+    assert seen.widest(differences) == "wide"
+    del differences["wide"]
+    assert seen.widest(differences) == "far"
+    assert seen.widest({"one": [1.0], "other": [-2.0]}) == "other"
+
+
 def test_gains_pair_the_seeds_that_both_have():
     ours = [result(0, inter=0.6), result(1, inter=0.7), result(2, inter=0.9)]
     alone = [result(1, inter=0.5), result(0, inter=0.5)]
@@ -124,6 +139,12 @@ def test_at_home_is_the_climb_after_the_public_half():
                moment(1, "end", 0.6, 0), moment(2, "after_collaborate", 0.4, 0),
                moment(2, "end", 0.7, 0)]  # fmt: skip
     assert seen.at_home([result(0, accuracy=moments)]) == pytest.approx([20])
+
+
+def test_the_mean_over_rounds_is_of_their_ends():
+    moments = [moment(0, "end", 0.9, 0), moment(1, "after_collaborate", 0.1, 0),
+               moment(1, "end", 0.6, 0), moment(2, "end", 0.7, 0)]  # fmt: skip
+    assert seen.mean_over_rounds([result(0, accuracy=moments)]) == pytest.approx([65])
 
 
 def test_on_photographs_is_the_change_since_the_end_of_the_round_before():

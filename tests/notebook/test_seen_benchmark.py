@@ -96,7 +96,7 @@ def test_what_is_recorded_is_whole(nothing_trains):
     assert seen.table(known)["as its paper runs it?"].notna().all()
     assert len(seen.bill(known)) == ROWS
     real = seen.real_digits({"one network": list(known)})
-    assert (seen.again(real, seen.COLUMNS)["same order"] > 100).all()
+    assert (seen.again(real, seen.COLUMNS)["same order"] > 50).all()
 
 
 def test_every_method_says_what_it_does(nothing_trains):

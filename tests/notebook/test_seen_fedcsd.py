@@ -111,6 +111,7 @@ def test_who_leads_names_those_that_do_not():
     sure, wide, unclear, behind = [2, 2.1], [1, 9], [-1, 2], [-2, -2.1]
     assert seen.leading({"a": sure, "b": sure}) == "all 2 variants are ahead"
     apart = seen.leading({"a": sure, "b": wide})
-    assert apart == "1 of 2 are ahead; *b* is undecided (all seeds are ahead, but too far apart)"
+    said = "*b* is too close to call (all seeds are ahead, but too far apart)"
+    assert apart == f"1 of 2 are ahead; {said}"
     said = seen.leading({"a": wide, "b": unclear, "c": behind})
-    assert said == "0 of 3 are ahead; *a* and *b* are undecided; *c* is behind"
+    assert said == "0 of 3 are ahead; *a* and *b* are too close to call; *c* is behind"

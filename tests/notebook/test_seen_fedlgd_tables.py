@@ -4,7 +4,7 @@ import pytest
 
 from fedtutor.notebook import seen_fedlgd_tables as tables
 from fedtutor.notebook.start import start
-from fedtutor.papers import verdict
+from fedtutor.papers import direction
 
 PARAMETERS = {"profile": "quick", "scenario": None, "seeds": [0, 1, 2], "methods": ["fedlgd"],
               "device": "cpu", "overrides": {}}  # fmt: skip
@@ -41,9 +41,7 @@ def test_a_lead_is_that_over_the_rival_that_decides(run, nothing_trains):
     leads = {name: rows.measured["FedLGD"] - rows.measured[name] for name in rivals}
     decides = rows.rival("FedLGD", rivals)
     assert rows.lead("FedLGD", rivals) == pytest.approx(leads[decides])
-    said = [verdict(lead, +1) for lead in leads.values()]
-    worst = min(said, key=["does not hold", "undecided", "holds"].index)
-    assert verdict(leads[decides], +1) == worst
+    assert direction(leads[decides]) == min(map(direction, leads.values()))
 
 
 def test_the_fewest_images_that_fit_printed_percentages():

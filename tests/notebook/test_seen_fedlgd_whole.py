@@ -172,6 +172,14 @@ def test_work_by_hand():
     )
 
 
+def test_the_work_of_all_clients_by_hand():
+    found, times = seen.work_together(), seen.work().loc["from round 1"]
+    held = {c: n for c, n in seen.HELD.items() if c != "CIFAR10C"}
+    mean = sum(times[c] * n for c, n in held.items()) / sum(held.values())
+    assert math.isclose(found["DIGITS"], mean) and 0.10 < mean < 0.11
+    assert math.isclose(found["CIFAR10C"], times["CIFAR10C"])
+
+
 def test_bytes_by_hand():
     added = seen.added_bytes()
     assert math.isclose(added["convnet"], 100 * 10 * 235200 / (200 * 311050), rel_tol=0.01)

@@ -83,6 +83,12 @@ def test_the_client_with_the_least_lead_decides():
                      for c, v in clients.items()} for words, clients in last.items()}  # fmt: skip
     decides, least = seen.least_lead(study)
     assert decides == "b" and least == pytest.approx([10, 10])
+    for clients in study.values():
+        for ways in clients.values():
+            ways["down"] = {"10": moment(0.5, 0.8)}
+    study["FedLGD"]["a"]["down"] = {"10": moment(0.5, 0.7)}
+    decides, least = seen.least_lead(study, way="down")  # the server's weights
+    assert decides == "b" and least == pytest.approx([0, 0])
 
 
 def test_a_promise_bounds_what_is_found_or_says_nothing():

@@ -1,7 +1,9 @@
 """The command line: help for everything, and a mistake is named before anything is done."""
 
 import argparse
+import csv
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -10,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from fedtutor import __version__, methods
+from fedtutor import Federation, __version__, compare, methods, run, scenarios
 from fedtutor.__main__ import command_line, main
+from fedtutor.command_line import changes
 from fedtutor.engine.files import ROOT
 from fedtutor.errors import SettingError, choose
 from fedtutor.experiments import arenas, recipes
@@ -53,10 +56,22 @@ def test_the_version_and_the_help_need_no_job(capsys):
 
 
 MISTAKES = [
-    ("federate fedavg --overrides '{\"fedprox.mu\": 9}'", "belongs to another method"),
-    ("federate fedavg --rounds 2 --overrides '{\"rounds\": 3}'", "rounds are given twice"),
+    ("federate fedavg --set fedprox.mu=9", "belongs to another method"),
+    ("federate fedavg --rounds 2 --set rounds=3", "rounds is given twice"),
+    ("federate fedavg --seeds 0-1 --output x.json", "name one seed"),
+    ("compare fedavg fedprox --set moon.mu=9", "belongs to another method"),
+    ("compare fedavg fedavgg", "did you mean 'fedavg'"),
+    ("compare fedavg fedavg", "two methods are called 'fedavg'"),
+    ("run fedavg --scenario digit-mini", "did you mean 'digits-mini'"),
+    ("run fedavg --set scenario.privat_size=9", "did you mean 'private_size'"),
+    ("run fedavg --set leraning=1", "unknown setting 'leraning'"),
+    ("run fedavg --set lr=fast", "lr must be a finite number"),
+    ("run fedprox --set fedprox.mu=much", "give a float"),
+    ("run fedavg --set lr=1 --set lr=2", "lr is given twice"),
+    ("run fedavg --device tpu", "unknown device 'tpu'"),
+    ("run fedavg --import nowhere.py", "there is no file nowhere.py"),
     ("notebooks --profile papr", "did you mean 'paper'"),
-    ("notebooks --folder /nowhere/to/go", "/nowhere/to/go"),
+    ("notebooks --source /nowhere/to/go", "/nowhere/to/go"),
     ("notebooks --only 99", "no notebook '99'"),
     ("reproduce nonsense", "unknown paper 'nonsense'"),
 ]
@@ -96,6 +111,11 @@ REFUSED = [
     ("nonsense", "invalid choice: 'nonsense'"),
     ("federate fedavg --rounds 0", "--rounds: '0' is not a whole number from 1"),
     ("federate fedavg --rounds two", "--rounds: 'two' is not a whole number from 1"),
+    ("compare fedavg --seeds 3-1", "--seeds: '3-1' is no seed"),
+    ("compare fedavg --seeds 0-2 1", "--seeds: a seed is named twice"),
+    ("reproduce x --seeds one", "--seeds: 'one' is no seed"),
+    ("run fedavg --set lr", "--set: 'lr' has no value"),
+    ("run fedavg --jobs 0", "--jobs: '0' is not a whole number from 1"),
 ]
 
 
@@ -105,6 +125,210 @@ def test_what_cannot_be_read_is_refused_by_the_parser(words, said, capsys):
         main(shlex.split(words))
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+SHARED = ("device", "folder", "jobs", "rows", "profile", "seeds", "rounds", "set", "import")
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_an_option_is_written_in_one_way(name):
+    """What is called alike takes the same values; helps differ in what is kept, and in defaults."""
+    found = [
+        a for job in JOBS.choices.values() for a in job._actions if f"--{name}" in a.option_strings
+    ]
+    assert found and len({(a.type, a.nargs, type(a)) for a in found}) == 1
+    assert len({re.split("default|keep|put|[:;]", a.help)[0] for a in found}) <= 2
+
+
+@pytest.mark.parametrize("job", [[], *([job] for job in JOBS.choices)], ids=" ".join)
+def test_help_imports_no_torch(job):
+    """So it comes in a tenth of a second."""
+    code = f"""
+import sys
+from fedtutor.__main__ import main
+try:
+    main({[*job, "--help"]})
+except SystemExit:
+    print([name for name in ("torch", "pandas", "numpy") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.endswith("[]\n") and "usage: " in done.stdout, done.stderr
+
+
+def test_values_are_read_as_the_setting_wants_them():
+    given = [
+        "lr=0.1",
+        "models=linear",
+        "fedavg.weighting=1",
+        "common_init=False",
+        "observe=[]",
+        "client_epochs=1,2",
+        "scenario.beta=0.5",
+        "optimizer=adam",
+    ]
+    words = [word for text in given for word in ("--set", text)]
+    options = command_line().parse_args(["run", "fedavg", "--rounds", "3", *words])
+    assert changes(options, ["fedavg"]) == {
+        "rounds": 3,
+        "lr": 0.1,
+        "models": ["linear"],
+        "fedavg.weighting": "1",
+        "common_init": False,
+        "observe": [],
+        "client_epochs": [1, 2],
+        "scenario.beta": 0.5,
+        "optimizer": "adam",
+    }
+
+
+# --- run and compare
+
+MINE = """
+from dataclasses import dataclass
+
+from beside import loss
+from torch import nn
+
+from fedtutor import methods, models, scenarios
+from fedtutor.methods.fedavg import FedAvg
+
+
+@methods.register("my-own")
+@dataclass
+class Own(FedAvg):
+    amount: float = 0.0
+
+    def local_loss(self, client, x, y):
+        return loss(client.model(x), y, self.amount)
+
+
+@scenarios.register("few")
+def few(*, private_size: int = 20, split_seed: int = 0):
+    return scenarios.build("digits-mini", private_size=private_size, split_seed=split_seed)
+"""
+BESIDE = """
+from torch.nn.functional import cross_entropy
+
+
+def loss(z, y, amount):
+    return cross_entropy(z, y, label_smoothing=amount)
+"""
+NETWORK = """
+
+def net(channels, size):
+    return nn.Flatten()
+
+
+models.register("flat", models.Architecture(net, "ours", smallest=8))
+"""
+FEW = ["--import", "my.py", "--scenario", "few", "--rounds", "1", "--set", "models=linear"]
+
+
+@pytest.fixture
+def my_file(tmp_path, monkeypatch):
+    """A folder with a file of one's own, and beside it what it imports."""
+    (tmp_path / "my.py").write_text(MINE)
+    (tmp_path / "beside.py").write_text(BESIDE)
+    monkeypatch.chdir(tmp_path)
+    before = [(table, dict(table)) for table in (methods.METHODS, scenarios.SCENARIOS)]
+    path = list(sys.path)
+    yield tmp_path
+    sys.path[:] = path
+    for table, content in before:
+        table.clear()
+        table.update(content)
+
+
+def test_run_prints_a_row_per_client(my_file, capsys):
+    assert main(["run", "my-own", *FEW, "--set", "my-own.amount=0.2"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("my-own on digits-mini, seed 0: accuracy in percent after 1 round\n")
+    for client in ("mnist", "optical", "street", "synthetic", "mean of all clients"):
+        assert re.search(rf"^{client} +\d+\.\d +\d+\.\d$", said, re.M)
+    fed = Federation(
+        scenarios.build("few"),
+        methods.make("my-own", amount=0.2),
+        Settings(rounds=1, models=["linear"]),
+        seed=0,
+    )
+    own = run(fed).accuracies().query("round == 1 and on == 'own domain'")
+    for client, value in own.groupby("client", observed=True)["accuracy"].mean().items():
+        assert re.search(rf"^{client} +{value:.1f} ", said, re.M)
+    sent = fed.history.messages().groupby("source")["bytes"].sum() / 1e6
+    assert f"{sent['server']:.2f} MB to the clients, {sent['clients']:.2f} MB from them" in said
+
+
+def test_run_with_several_seeds_has_intervals(my_file, capsys):
+    assert main(["run", "my-own", *FEW, "--seeds", "0-1", "--jobs", "1", "--folder", "kept"]) == 0
+    said = capsys.readouterr().out
+    assert len(re.findall(r"\d+\.\d \[-?\d+\.\d, \d+\.\d\]", said)) == 10
+    assert f"kept: {Path('kept', 'runs.jsonl')}" in said
+    assert len((my_file / "kept" / "runs.jsonl").read_text().splitlines()) == 2
+
+
+def test_compare_prints_tables_and_differences_and_writes_them(my_file, capsys):
+    words = ["compare", "fedavg", "my-own", *FEW, "--seeds", "0", "1", "--jobs", "1"]
+    assert main([*words, "--folder", "kept"]) == 0
+    said = capsys.readouterr().out
+    few = [lambda seed: scenarios.build("few", split_seed=seed)]
+    runs = compare(
+        ["fedavg", "my-own"], scenario=few[0], rounds=1, models=["linear"], seeds=[0, 1], jobs=1
+    )
+    for on in ("own domain", "other domains"):
+        assert runs.table(on).round(1).to_string() in said
+        assert str(runs.difference("my-own", "fedavg", on)) in said
+    with open("kept/table.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["method"], row["on"]) for row in rows] == [
+        (name, on) for on in ("own domain", "other domains") for name in ("fedavg", "my-own")
+    ]
+    assert float(rows[1]["low"]) == pytest.approx(runs.table().loc["my-own", "low"])
+    page = Path("kept/table.md").read_text(encoding="utf-8")
+    assert "## other domains" in page and "- my-own minus fedavg, own domain: " in page
+    for name in ("curves.png", "differences.png"):
+        assert Path("kept", name).read_bytes().startswith(b"\x89PNG")
+        assert f"written: {Path('kept', name)}" in said
+
+
+@pytest.mark.slow
+def test_a_file_of_one_s_own_reaches_the_processes(my_file, capfd):
+    """With another file that it imports, and with a network of its own."""
+    with open("my.py", "a") as file:
+        file.write(NETWORK)
+    words = [*FEW[:-1], "models=flat", "--seeds", "0-1"]
+    tables = []
+    for jobs in ("1", "2"):
+        command = [sys.executable, "-m", "fedtutor", "compare", "fedavg", "my-own", *words]
+        about = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run([*command, "--jobs", jobs], capture_output=True, text=True, env=about)
+        assert done.returncode == 0 and done.stderr == ""
+        tables.append(done.stdout)
+    assert tables[0] == tables[1]
+
+
+def test_a_run_that_diverges_is_said_and_one_with_nothing_else_fails(my_file, capsys):
+    words = [*FEW, "--jobs", "1", "--seeds", "0", "--set", "lr=1e38", "--set", "batch_size=4"]
+    assert main(["run", "my-own", *words]) == 1
+    assert "failed: my-own, seed 0: " in capsys.readouterr().out
+    assert main(["compare", "fedavg", "my-own", *words, "--folder", "kept"]) == 1
+    said = capsys.readouterr().out
+    assert "my-own minus fedavg, own domain: no seed has both" in said
+    assert "table.csv" in said and "curves.png" not in said
+
+
+BROKEN = [
+    ("import nowhere_to_be_found", "line 1", "ModuleNotFoundError"),
+    ("x = 1\nx.y", "line 2", "AttributeError"),
+    ("x = 1\nif x", "line 2", "SyntaxError"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "kind"), BROKEN)
+def test_a_file_that_stops_says_where(text, line, kind, my_file, capsys):
+    Path("broken.py").write_text(text)
+    assert main(["run", "fedavg", "--import", "broken.py"]) == 1
+    said = capsys.readouterr().err
+    assert f"--import broken.py, {line}" in said and kind in said
 
 
 def test_a_method_of_the_package_without_a_table_does_not_enter(monkeypatch):

@@ -28,13 +28,15 @@ def test_nobody_imports_upward(monkeypatch):
 
 
 def test_the_core_is_thin():
-    assert sum(LENGTHS[name] for name in CORE) <= 1100
+    assert sum(LENGTHS[name] for name in CORE) <= 1200
     assert {name: LENGTHS[name] for name in CORE if LENGTHS[name] > 180} == {}
 
 
 def test_every_file_at_the_door_is_of_the_core_or_known():
     flat = {name for name in LENGTHS if "/" not in name}
-    assert flat == {*CORE, "__init__", "__main__", "distillation"}
+    running = {"comparison", "difference", "history", "plots", "tasks"}
+    commands = {"__main__", "command_line", "commands"}
+    assert flat == {*CORE, *running, *commands, "__init__", "distillation"}
 
 
 @pytest.mark.parametrize("name", [n for n in LENGTHS if n not in CORE])

@@ -119,5 +119,5 @@ def test_what_pip_installs_works_without_the_clone(tmp_path):
         [sys.executable, "-c", OUTSIDE], cwd=tmp_path, env=about, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.startswith(str(tmp_path / "site")) and "to play" in done.stdout
+    assert done.stdout.startswith(str(tmp_path / "site")) and "to run" in done.stdout
     assert not (tmp_path / "site" / "tools").exists() and not (tmp_path / "site" / "docs").exists()

@@ -470,7 +470,7 @@ TYPED = [
     ("", "usage: python -m fedtutor"),
     ("notebook", "invalid choice: 'notebook'"),
     ("notebooks --only 99", "no notebook '99'"),
-    ("notebooks --folder nowhere", "no notebook"),
+    ("notebooks --source nowhere", "no notebook"),
     ("notebooks --profil quick --only 99 --nothing", "unrecognized arguments: --nothing"),
 ]
 

@@ -2,6 +2,7 @@
 
 import re
 import statistics
+from pathlib import Path
 
 import nbformat
 import pandas as pd
@@ -10,8 +11,10 @@ from bs4 import BeautifulSoup
 
 from fedtutor import figures, papers
 from fedtutor.datasets.catalog import SETS
+from fedtutor.difference import NO_DIFFERENCE, TOO_CLOSE
 from fedtutor.engine.files import ROOT
-from fedtutor.papers import printed
+from fedtutor.papers import ledger, printed, verdicts
+from fedtutor.papers.verdicts import AHEAD, BEHIND, FAILS, HOLDS, NO_VERDICT
 from fedtutor.report import overview, tables
 from fedtutor.report.tables import OPEN, PAPER
 
@@ -94,8 +97,6 @@ def test_the_queue_is_what_is_open(made):
     left = overview.planned(made)
     assert (left.to_numpy() > 0).all() and set(left.index) <= set(printed.PAPERS)
     found = overview.numbers(made)
-    bare = overview.without_a_run(found)
-    assert 0 < sum(bare.values()) < len(found) and set(bare) == {overview.ABSENT, overview.WAITING}
     waits = found[(found["setting"] == OPEN) & (found["run"] != tables.NO_RUN)]
     assert set(waits["run"]) <= {run.table for run in overview.queued(made)}
 
@@ -109,13 +110,12 @@ def test_the_table_with_most_open_runs_is_a_grid_of_runs(made):
         assert most["runs"] <= most["rows"] * most["settings"] * most["seeds"]
 
 
-@pytest.mark.parametrize("said", [tables.EQUAL, tables.ONE])
+@pytest.mark.parametrize("said", [tables.AGREES, tables.ONE])
 def test_a_verdict_is_counted_in_one_line_or_in_all(said):
     place = dict(zip(tables.PLACE, ("A", "1", "a", "x"), strict=True))
     other = place | {"column": "y"}
-    lines = [place | {"verdict": said}, place | {"verdict": tables.ABOVE},
-             other | {"verdict": said}]  # fmt: skip
-    asked = () if said == tables.EQUAL else (said,)
+    lines = [place | {"verdict": said}, place | {"verdict": "above"}, other | {"verdict": said}]
+    asked = () if said == tables.AGREES else (said,)
     assert overview.agreed(pd.DataFrame(lines), *asked) == (2, 1)
     assert overview.agreed(pd.DataFrame(lines[1:]), *asked) == (1, 1)
 
@@ -141,20 +141,43 @@ def test_gaps_are_means_and_deviations_of_what_was_met(made):
     assert sd.loc[place] == pytest.approx(statistics.stdev(less))
 
 
-def test_what_was_asked_twice_was_decided_at_least_once():
-    said = [
-        ("holds", "holds"),
-        ("holds", "undecided"),
-        ("undecided", "holds"),
-        ("holds", ""),
-        ("undecided", "undecided"),
-        ("not testable here: X", "not testable here: X"),
-    ]
-    book = pd.DataFrame(said, columns=["first", "second"], index=list("abcdef"))
-    found = overview.asked_twice(book.assign(claim="c", measured="1", **{"measured again": "2"}))
-    assert found["in the notebook"].to_dict() == {"a": "holds", "b": "holds", "c": "undecided"}
-    assert found["with other last digits"].tolist() == ["holds", "undecided", "holds"]
-    assert found[["measured", "measured again"]].to_numpy().tolist() == [["1", "2"]] * 3
+AS_CLAIMED, OTHERWISE, NOWHERE = (*overview.SIDES[:2], overview.SIDES[-1])
+SIDES = {  # verdict -> its side for a claim of a sign, and for a claim of no difference
+    HOLDS: (AS_CLAIMED, AS_CLAIMED),
+    FAILS: (OTHERWISE, OTHERWISE),
+    AHEAD: (AS_CLAIMED, OTHERWISE),
+    BEHIND: (OTHERWISE, OTHERWISE),
+    "ahead by less than a point": (AS_CLAIMED, AS_CLAIMED),
+    "behind by less than a point": (OTHERWISE, AS_CLAIMED),
+    NO_DIFFERENCE: (NO_DIFFERENCE, AS_CLAIMED),
+    TOO_CLOSE: (TOO_CLOSE, TOO_CLOSE),
+    NO_VERDICT: (NO_VERDICT, NO_VERDICT),
+    "not testable here: no Office-Home": (NOWHERE, NOWHERE),
+    ledger.OPEN: (NOWHERE, NOWHERE),
+}
+
+
+@pytest.mark.parametrize("verdict", SIDES)
+def test_every_verdict_has_a_side(verdict):
+    of_a_sign, of_none = SIDES[verdict]
+    assert {of_a_sign, of_none} <= set(overview.SIDES)
+    assert overview.side(verdict, 1) == overview.side(verdict, -1) == of_a_sign
+    assert overview.side(verdict, 0) == of_none
+
+
+def test_no_verdict_is_left_without_a_side():
+    assert set(ledger.VERDICTS) == {verdicts.kind(verdict) for verdict in SIDES}
+
+
+def test_kinds_of_claims_are_counted_by_side_and_ours_nowhere():
+    book = papers.claims(folder=Path("nowhere"))
+    ranking = [c["id"] for c in papers.claims_of("FCCL") if c["kind"] == "ranking"]
+    book.loc[ranking[:2], ["verdict", "claimed"]] = [[AHEAD, 1], [TOO_CLOSE, 1]]
+    book.loc["lab-01"] = book.loc[ranking[0]].replace({"FCCL": ledger.OURS})
+    found = overview.by_kind(book)
+    assert found.index[0] == "ranking" and list(found.columns) == list(overview.SIDES)
+    assert found.loc["ranking", [AS_CLAIMED, TOO_CLOSE]].tolist() == [1, 1]
+    assert found.to_numpy().sum() == len(book) - 1
 
 
 def test_folds_have_every_table_and_every_claim(made):
@@ -182,6 +205,6 @@ def test_folds_have_every_table_and_every_claim(made):
             "no run is planned (not yet measured or data absent)"} <= blocks  # fmt: skip
     absent = page.find("summary", string=lambda text: text.startswith("FCCL, 3 ")).parent
     assert all("data absent" in one.parent.get_text() for one in absent.select("p > b"))
-    ledger = BeautifulSoup(overview.folded_claims(book), "html.parser")
-    assert len(ledger.select("tbody tr")) == len(book)
-    assert {row.th.get_text() for row in ledger.select("tbody tr")} == set(book.index)
+    claims = BeautifulSoup(overview.folded_claims(book), "html.parser")
+    assert len(claims.select("tbody tr")) == len(book)
+    assert {row.th.get_text() for row in claims.select("tbody tr")} == set(book.index)

@@ -3,12 +3,15 @@
 import csv
 import re
 from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
 
 import pytest
 from support.federations import InThisProcess, tiny_scenario
 
 from fedtutor import papers, scenarios
 from fedtutor.__main__ import main
+from fedtutor.difference import Difference
 from fedtutor.errors import SettingError
 from fedtutor.experiments import jobs, manifest
 from fedtutor.experiments.results import load_all
@@ -41,10 +44,9 @@ def small(tmp_path, monkeypatch):
     monkeypatch.setitem(reproduce.MANIFESTS, "paper", path)
 
     def command(*more, request="FCCL+ XV"):
-        places = [f"--{name}={tmp_path / name}" for name in ("results", "output", "kept")]
-        return main(["reproduce", request, *places, *more])
+        return main(["reproduce", request, f"--folder={tmp_path / 'made'}", *more])
 
-    command.folder = tmp_path
+    command.folder = tmp_path / "made"
     return command
 
 
@@ -61,8 +63,9 @@ def test_a_word_is_a_whole_word(tmp_path):
     runs = reproduce.plan("RepShare 1", folder=tmp_path, rows="mnist", seeds=[0]).once
     assert runs and {run.seed for run in runs} == {0}
     assert not any("Fashion" in run.name for run in runs)
+    assert reproduce.has("FCCL", "FedMD", "FCCL") and not reproduce.has("FCCL", "FCCL+")
     assert reproduce.plan("RepShare 1", folder=tmp_path, rows="Fashion-MNIST").once
-    with pytest.raises(SettingError, match="rows and columns are"):
+    with pytest.raises(SettingError, match="no row or column has the word 'SVHN'"):
         reproduce.plan("RepShare 1", folder=tmp_path, rows="SVHN")
 
 
@@ -72,7 +75,7 @@ def test_every_table_says_what_it_needs(paper, table, profile, tmp_path, monkeyp
     monkeypatch.setattr(reproduce, "seconds_per_image", lambda *given: 0.001)
     made = reproduce.plan(f"{paper} {table}", folder=tmp_path, profile=profile)
     words = reproduce.needs(made, 2)
-    numbers = [int(n) for n in re.findall(r"(\d+) (?:runs,|are there|to play|without)", words)]
+    numbers = [int(n) for n in re.findall(r"(\d+) (?:runs,|are there|to run|without)", words)]
     assert numbers[0] == sum(numbers[1:]) == len(made.once)
     assert ("no run is planned" in words) == (not made.runs)
     assert ("not here: " in words) == bool(made.without_data)
@@ -80,31 +83,76 @@ def test_every_table_says_what_it_needs(paper, table, profile, tmp_path, monkeyp
 
 def test_it_plays_what_is_missing_and_writes_the_table(small, capsys):
     assert small("--dry-run") == 0
-    assert "4 runs, 0 are there, 4 to play" in capsys.readouterr().out
-    assert not (small.folder / "results").exists()
+    assert "4 runs, 0 are there, 4 to run" in capsys.readouterr().out
+    assert not small.folder.exists()
     assert small("--rows", "BASE") == 0
     assert small() == 0
     said = capsys.readouterr().out
-    assert "4 runs, 2 are there, 2 to play" in said
+    assert "4 runs, 2 are there, 2 to run" in said
     found = load_all(small.folder / "results").values()
     assert {(r.method, r.seed) for r in found} == {(m, s) for m in ("solo", "fedavg")
                                                    for s in (0, 1)}  # fmt: skip
-    with open(small.folder / "output" / "FCCL+-XV-intra.csv", newline="", encoding="utf-8") as file:
+    with open(small.folder / "FCCL+-XV-intra.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    page = (small.folder / "output" / "FCCL+-XV-intra.md").read_text(encoding="utf-8")
+    page = (small.folder / "FCCL+-XV-intra.md").read_text(encoding="utf-8")
     for method, row in (("solo", "BASE"), ("fedavg", "FedAvg")):
         values = [100 * r.headline["intra"] for r in found if r.method == method]
-        told = {line["measured"] for line in rows if line["row"] == row and line["measured"]}
-        assert told == {papers.spread(values, 1)} and "±" in told.pop()
+        told = [line for line in rows if line["row"] == row and line["n"] != "0"]
+        low, high = Difference(values).interval()
+        for name, value in (("mean", fmean(values)), ("low", low), ("high", high), ("n", 2)):
+            assert told and all(float(line[name]) == pytest.approx(value) for line in told)
+        assert all(float(line["printed"]) for line in rows)
         assert papers.spread(values, 1) in page
-    capsys.readouterr()
+    assert said.splitlines()[-4:] == [
+        f"written: {small.folder / name}"
+        for name in (
+            "FCCL+-XV-inter.md",
+            "FCCL+-XV-inter.csv",
+            "FCCL+-XV-intra.md",
+            "FCCL+-XV-intra.csv",
+        )
+    ]
     assert small() == 0
-    assert "4 runs, 4 are there, 0 to play" in capsys.readouterr().out
+    assert "4 runs, 4 are there, 0 to run" in capsys.readouterr().out
+
+
+def test_the_table_has_the_rows_that_were_asked_for(small, capsys, monkeypatch):
+    monkeypatch.chdir(small.folder.parent)
+    assert small("--rows", "base", "--seeds", "0") == 0
+    said = capsys.readouterr().out
+    assert "1 runs, 0 are there, 1 to run" in said
+    table = said.partition("Table XV-inter\n")[2].splitlines()
+    assert all(line.split()[0] == "BASE" for line in table[1 : table.index("")])
+    assert f"written: {Path('made', 'FCCL+-XV-inter.md')}\n" in said
+    with open(small.folder / "FCCL+-XV-inter.csv", newline="", encoding="utf-8") as file:
+        assert {row["row"] for row in csv.DictReader(file)} == {"BASE"}
+
+
+@pytest.mark.parametrize("word", ["MNIST", "Fashion-MNIST", "CIFAR10", "FD"])
+def test_rows_and_columns_without_the_word_are_left_out(word, tmp_path):
+    made = reproduce.plan("RepShare 1", folder=tmp_path, rows=word)
+    (lines,), (numbers,) = made.tables().values(), made.numbers().values()
+    assert len(lines) == len(numbers) > 0
+    for row, column in zip(lines["row"], lines["column"], strict=True):
+        assert word in (row, column.partition(" N=")[0])
+    assert list(numbers["printed"]) == [float(text.split()[0]) for text in lines["printed"]]
+
+
+def test_absent_data_have_a_place(tmp_path, monkeypatch):
+    for name in ("DATA", "CACHE"):
+        monkeypatch.setenv(f"FEDTUTOR_{name}", str(tmp_path / name))
+    monkeypatch.setenv("FEDTUTOR_OFFLINE", "1")
+    manifest._absent.cache_clear()
+    words = reproduce.needs(reproduce.plan("FCCL+ X", folder=tmp_path), 1)
+    manifest._absent.cache_clear()
+    assert "not here: MNIST, train\n" in words
+    place = f"mnist/train-images-idx3-ubyte in the folder FEDTUTOR_DATA, which is {tmp_path}/DATA"
+    assert f"its place: {place}\n" in words and "its page: http" in words
 
 
 def test_one_that_was_interrupted_goes_on_with_the_same_bits(small, monkeypatch):
-    whole = small.folder / "whole"
-    assert small(f"--results={whole}", f"--kept={small.folder / 'other'}") == 0
+    whole = small.folder.parent / "whole"
+    assert small(f"--folder={whole}") == 0
     played, real = [], manifest.Run.played
 
     class Interrupted(InThisProcess):
@@ -119,7 +167,7 @@ def test_one_that_was_interrupted_goes_on_with_the_same_bits(small, monkeypatch)
     monkeypatch.setattr(jobs, "Job", InThisProcess)
     assert small() == 0
     assert manifest.Run.played is real
-    folders = [load_all(folder) for folder in (whole, small.folder / "results")]
+    folders = [load_all(folder) for folder in (whole / "results", small.folder / "results")]
     accuracies = [{path.name: r.history["accuracy"] for path, r in found.items()}
                   for found in folders]  # fmt: skip
     assert accuracies[0] == accuracies[1] and len(accuracies[0]) == 4

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from fedtutor import papers
+from fedtutor.difference import NO_DIFFERENCE, TOO_CLOSE
 from fedtutor.errors import StorageError
+from fedtutor.papers import ledger
+from fedtutor.papers.verdicts import AHEAD, BEHIND, FAILS, HOLDS, NO_VERDICT, NOT_TESTABLE
 from fedtutor.report import tables
 from tools import front
 
@@ -24,28 +27,49 @@ notebook = "05"
 claim = "anchor-03"
 setting = "digits-mini"
 data = "small digits"
-holds = "More, by {value}."
-does_not_hold = "Less, by {value}."
-undecided = "Nobody knows."
+ahead = "More, by {value}."
+behind = "Less, by {value}."
+no_difference = "As much ({value})."
+too_close = "Nobody knows ({value})."
+no_verdict = "We cannot tell."
 """
     monkeypatch.setattr(front, "FINDINGS", tmp_path / "findings.toml")
     front.FINDINGS.write_text(text)
     return text
 
 
-@pytest.mark.parametrize(("verdict", "values", "said"), [
-    ("holds", [3.0, 4.0], "More, by 3.50 ± 0.71 points."),
-    ("consistent with", [3.0, 4.0], "More, by 3.50 ± 0.71 points."),
-    ("inconsistent with", [-3.0, -4.0], "Less, by 3.50 ± 0.71 points."),
-    ("does not hold", [-3.0, -4.0], "Less, by 3.50 ± 0.71 points."),
-    ("undecided", [-3.0, 4.0], "Nobody knows."),
-])  # fmt: skip
-def test_a_finding_follows_its_verdict(one, book, verdict, values, said):
-    changed = book.copy()
-    changed.at["anchor-03", "verdict"] = verdict
-    changed.at["anchor-03", "values"] = values
-    (line,) = front.findings(changed)
-    assert line == f"- {said} ([05](notebooks/05_fedlgd_distillation.ipynb): small digits, 2 seeds)"
+@pytest.mark.parametrize(
+    ("verdict", "claimed", "values", "said"),
+    [
+        (AHEAD, 1, [3.0, 4.0, 5.0], "More, by 4.0 [1.5, 6.5] points."),
+        (AHEAD, -1, [-3.0, -4.0, -5.0], "More, by 4.0 [1.5, 6.5] points."),
+        (BEHIND, 1, [-3.0, -4.0, -5.0], "Less, by 4.0 [1.5, 6.5] points."),
+        (BEHIND, -1, [3.0, 4.0, 5.0], "Less, by 4.0 [1.5, 6.5] points."),
+        (BEHIND, 0, [-3.0, -4.0, -5.0], "Less, by 4.0 [1.5, 6.5] points."),
+        ("ahead by less than a point", 1, [0.2, 0.2], "More, by 0.20 [0.20, 0.20] points."),
+        (NO_DIFFERENCE, 1, [-0.2, -0.2], "As much (-0.20 [-0.20, -0.20] points)."),
+        (TOO_CLOSE, 1, [-3.0, 2.0, -2.0], "Nobody knows (-1.0 [-7.6, +5.6] points)."),
+        (TOO_CLOSE, -1, [3.0, -2.0, 2.0], "Nobody knows (+1.0 [-5.6, +7.6] points)."),
+        (NO_VERDICT, 1, [3.0, 4.0, 5.0], "We cannot tell."),
+    ],
+)
+def test_a_finding_follows_its_verdict(one, book, verdict, claimed, values, said):
+    (line,) = front.findings(changed(book, verdict, values, claimed))
+    seeds = f"{len(values)} seeds"
+    assert line == f"- {said} ([05](notebooks/05_fedlgd_distillation.ipynb): small digits, {seeds})"
+
+
+def changed(book, verdict, values=(3.0, 4.0), claimed=1):
+    other = book.copy()
+    for key, value in (("verdict", verdict), ("values", list(values)), ("claimed", claimed)):
+        other.at["anchor-03", key] = value
+    return other
+
+
+def test_every_verdict_on_numbers_has_a_key():
+    """Exact facts and what nobody could test are told in no finding."""
+    none = {HOLDS, FAILS, NOT_TESTABLE, ledger.OPEN}
+    assert set(front.KEYS) == set(ledger.VERDICTS) - none
 
 
 def test_a_claim_that_nobody_measures_is_one_clear_error(one, book):
@@ -61,17 +85,19 @@ def test_a_claim_on_other_data_than_said_is_one_clear_error(one, book):
 
 
 def test_a_verdict_without_a_sentence_is_one_clear_error(one, book):
-    changed = book.copy()
-    changed.at["anchor-03", "verdict"] = "not testable here"
+    front.FINDINGS.write_text(one.replace("too_close", "#"))
+    with pytest.raises(StorageError, match=r"no sentence for claim 'anchor-03'.*'too_close'"):
+        front.findings(changed(book, TOO_CLOSE))
     with pytest.raises(StorageError, match="no sentence for claim 'anchor-03'"):
-        front.findings(changed)
+        front.findings(changed(book, "not testable here: no images"))
 
 
 def test_every_finding_has_a_sentence_for_each_verdict():
     for one in tomllib.loads(front.FINDINGS.read_text(encoding="utf-8"))["finding"]:
-        said = {one["holds"], one["does_not_hold"], one["undecided"]}
-        assert len(said) == 3 and all("±" not in sentence for sentence in said)
-        assert "{value}" in one["holds"] and "{value}" in one["does_not_hold"]
+        said = [one[key] for key in front.KEYS.values()]
+        assert len(set(said)) == len(said) and all("±" not in sentence for sentence in said)
+        assert all("{value}" in one[key] for key in front.KEYS.values() if key != "no_verdict")
+        assert "{value}" not in one["no_verdict"]
 
 
 def test_the_findings_are_of_the_notebooks_that_they_name(book):

@@ -11,7 +11,7 @@ from ...clients import Client
 from ...engine.artifacts import artifact
 from ...engine.batches import batches
 from ...engine.optimizers import new_optimizer
-from ...errors import TrainingError
+from ...errors import DivergenceError
 from ...losses import cross_entropy
 
 
@@ -19,7 +19,7 @@ def pretrain(fed, epochs: int) -> None:
     """Train `client.model` of every client alone for `epochs`; 0 leaves it as it is.
 
     Loss: cross-entropy (FCCL Eq. 3). Optimizer, learning rate and batch size are those of the
-    local update. Raises `TrainingError` if a loss is not a number.
+    local update. Raises `DivergenceError` if a loss is not a number.
     """
     if epochs:
         fed.ask(fed.clients, load_pretrained, epochs, fed.method.name)
@@ -47,7 +47,7 @@ def _train(client, epochs: int, method: str) -> dict:
             loss.backward()
             optimizer.step()
     if not math.isfinite(last := float(loss.detach())):
-        raise TrainingError(
+        raise DivergenceError(
             f"the loss of client {client.id} is {last}",
             where=f"{method}, pretraining", do="lower the learning rate",
         )  # fmt: skip
