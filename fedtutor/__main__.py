@@ -54,8 +54,7 @@ def command_line() -> argparse.ArgumentParser:
 
 def execute_all(options) -> int:
     """Execute notebooks into a folder of copies; the status is 1 where a cell failed."""
-    from .commands import here
-    from .engine.files import ROOT, numbered
+    from .engine.files import ROOT, here, numbered
     from .experiments.recipes import PROFILES
 
     choose(options.profile, PROFILES, kind="profile", where="--profile")

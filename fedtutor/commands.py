@@ -9,12 +9,13 @@ import pandas as pd
 
 from . import methods, scenarios
 from .command_line import changes
-from .comparison import FILE, Comparison, compare
+from .comparison import Comparison, compare
 from .difference import Difference
-from .engine.files import key_of, write_atomically
+from .engine.files import here, key_of, write_atomically
 from .errors import FedtutorError, SettingError, choose
 from .history import OTHERS, OWN
 from .settings import FIELDS
+from .tasks import FILE
 
 
 def run_one(options) -> int:
@@ -188,12 +189,6 @@ def written(runs: Comparison, first: str, folder: Path) -> list[Path]:
     for name, write in made.items():
         write_atomically(folder / name, write)
     return [folder / name for name in made]
-
-
-def here(path: Path) -> str:
-    """A path as it is called from the current folder; absolute where it lies elsewhere."""
-    path = Path(path).resolve()
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _say_head(runs: Comparison, who: str) -> None:

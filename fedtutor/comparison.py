@@ -23,13 +23,11 @@ from .engine.workers import device_of
 from .errors import DataError, SettingError, choose
 from .experiments.recipes import Recipe
 from .experiments.results import recorded
-from .history import MESSAGES, OTHERS, OWN, History, long_table
+from .history import MESSAGES, ON, OTHERS, OWN, History, long_table
 from .methods import METHODS, Method
 from .scenarios import Scenario
 from .settings import FIELDS, Settings
 from .tasks import Store, Task, play
-
-ON = {"own": OWN, "others": OTHERS, OWN: OWN, OTHERS: OTHERS}
 
 
 def compare(

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 OWN, OTHERS = "own domain", "other domains"
+ON = {"own": OWN, "others": OTHERS, OWN: OWN, OTHERS: OTHERS}  # as a reader may write them
 ENDS = {"up": ("clients", "server"), "down": ("server", "clients"), "peer": ("clients", "clients")}
 ACCURACIES = ("round", "moment", "epoch", "client", "test", "on", "accuracy")
 MESSAGES = ("round", "source", "target", "name", "bytes", "messages")

@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 from .difference import MARGIN, Difference
 from .errors import choose
 from .figures.drawing import HEIGHT, METHOD_STYLE, OKABE_ITO, QUIET, WIDTH, style
-from .history import OWN
+from .history import ON, OWN
 
 
 def colors(methods: Sequence[str]) -> dict[str, str]:
@@ -54,8 +54,6 @@ def curves(runs, on: str = OWN, title: str = "") -> Figure:
     runs: a `Comparison`. on: "own" or "others". A method that was tested after one round only is a
     point with its interval, because one point is no curve.
     """
-    from .comparison import ON
-
     side = ON[choose(on, ON, kind="side", where="plots.curves")]
     rows = runs.history[(runs.history["on"] == side) & (runs.history["moment"] == "end")]
     rows = rows[rows["round"] > 0]  # 0: before any training
@@ -102,8 +100,6 @@ def differences(runs, over: str, on: str = OWN, title: str = "") -> Figure:
 
     runs: a `Comparison`. The gray band is ± 1 point, below which a difference does not matter.
     """
-    from .comparison import ON
-
     names = [name for name in dict.fromkeys(runs.runs["method"]) if name != over]
     palette = colors([over, *names])
     found = {name: runs.difference(name, over, on) for name in names}

@@ -40,6 +40,8 @@ def write_pages(options) -> int:
         print(f"skipped {fault}")
     print(made.coverage(book).to_string(index=False))
     print(ledger.counts(book).to_string())
+    named, by_chance = ledger.expected_false(book)
+    print(f"{named} directions; about {by_chance:.0f} of them may be false by chance")
     return 0
 
 

@@ -37,6 +37,12 @@ def shown(path: Path) -> str:
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
+def here(path: Path) -> str:
+    """A path as it is called from the current folder; absolute where it lies elsewhere."""
+    path = Path(path).resolve()
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
 def numbered(folder: Path, only: Sequence[str] = (), *, kind: str = "notebook") -> list[Path]:
     """The notebooks `NN_name.ipynb` in `folder`, or those that `only` names by number or name.
 

@@ -18,10 +18,9 @@ import pandas as pd
 import torch
 
 from .. import models
-from ..commands import here
 from ..datasets import sources
 from ..engine.checkpoints import folder_to_write
-from ..engine.files import write_atomically
+from ..engine.files import here, write_atomically
 from ..errors import SettingError, choose
 from ..experiments import manifest, results, worker
 from ..experiments.manifest import Run
