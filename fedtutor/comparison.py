@@ -21,8 +21,8 @@ from . import methods, scenarios
 from .difference import Difference
 from .engine.workers import device_of
 from .errors import DataError, SettingError, choose
+from .experiments import results
 from .experiments.recipes import Recipe
-from .experiments.results import recorded
 from .history import MESSAGES, ON, OTHERS, OWN, History, long_table
 from .methods import METHODS, Method
 from .scenarios import Scenario
@@ -38,6 +38,7 @@ def compare(
     seeds: Iterable[int] = range(5),
     jobs: int | None = None,
     folder=None,
+    recorded=None,
     on_round: Callable | None = None,
     measure: Callable | None = None,
     device: str = "cpu",
@@ -47,21 +48,23 @@ def compare(
 
     methods: names, `Method` objects, or a dict of label -> either. scenario: a name (then every
     seed draws images of its own, unless the scenario has only one draw), a `Scenario` (the same
-    images for all seeds), or a function seed -> `Scenario`. settings: a `Settings`, or a recipe of
-    `experiments.recipes.load`, which brings its scenario and the parameters of its methods; single
-    settings by keyword, such as rounds=20, go before. jobs: processes at once, by default one per
-    core; the numbers are the same for any of them. folder: where runs are kept, and where an
-    interrupted one goes on. on_round(fed) is called after each round, in the process that trains.
-    measure(fed) is called after the last one and returns a number, or a dict of numbers, that is
-    kept with the run.
+    images for all seeds), or a function seed -> `Scenario`. settings: a `Settings`, or a recipe
+    of `experiments.recipes.load`, which brings its scenario and the parameters of its methods;
+    single settings by keyword, such as rounds=20, go before. jobs: processes at once, by
+    default one per core; the numbers are the same for any of them. folder: where runs are kept,
+    and where an interrupted one goes on. recorded: a file of such lines that is read, too, and
+    written only where the environment variable FEDTUTOR_RECORD is set; a lesson commits it.
+    on_round(fed) is called after each round, in the process that trains. measure(fed) is called
+    after the last one and returns a number, or a dict of numbers, that is kept with the run.
 
-    A method that is written in a cell reaches the processes by cloudpickle; where it cannot, and
-    where `on_round` or `measure` cannot, runs follow one another in this process. A run that
-    diverges is a row with its reason. Raises `FedtutorError`s for anything that does not fit.
+    A method that is written in a cell reaches the processes by cloudpickle; where it cannot,
+    and where `on_round` or `measure` cannot, runs follow one another in this process. A run
+    that diverges is a row with its reason. Raises `FedtutorError`s for anything that does not
+    fit.
     """
     base, images = _settings(settings, scenario, single)
     named, seeds, device = _named(methods, base), _seeds(seeds), device_of(device)
-    store, pairs, waiting = Store(folder), {}, {}
+    store, pairs, waiting = Store(folder, recorded), {}, {}
     for seed in seeds:
         for label, method in named.items():
             task = Task(label, method, images, _plain(base), seed, device, measure)
@@ -169,7 +172,17 @@ class Comparison:
                 do="look at .runs: its column 'failed' has the reasons",
             )
         plain = {} if on in ON else {"unit": "", "margin": None}
-        return Difference(tuple(both), a, b, **({"on": ON.get(on, on)} | plain | about))
+        setting, stand_in = self.setting
+        given = {"on": ON.get(on, on), "setting": setting, "stand_in": stand_in}
+        return Difference(tuple(both), a, b, **(given | plain | about))
+
+    @property
+    def setting(self) -> tuple[str, bool]:
+        """(images, rounds and seeds in words, whether the images are not the paper's)."""
+        task = self.pairs[0][0]
+        seeds = ", ".join(str(seed) for seed in dict.fromkeys(t.seed for t, _ in self.pairs))
+        words = f"{task.scenario.name}, {task.settings.rounds} rounds, seeds {seeds}"
+        return words, task.scenario.stand_in
 
     def curves(self, on: str = OWN):
         """Accuracy over rounds with 95 % bands, as a figure; see `plots.curves`."""
@@ -245,7 +258,7 @@ def _committed(base, task: Task) -> dict | None:
         return None
     if task.method != base.make(task.label):  # other parameters than those of the recipe
         return None
-    if (found := recorded(base, task.label, task.seed)) is None:
+    if (found := results.recorded(base, task.label, task.seed)) is None:
         return None
     return {"failed": "", "history": found.history, "measured": {}}
 
@@ -270,6 +283,15 @@ class Images:
         self.draws = options is None and "split_seed" in (
             scenarios.options(given) if isinstance(given, str) else ()
         )
+
+    @property
+    def name(self) -> str:
+        return self.given if isinstance(self.given, str) else self.of(0).name
+
+    @property
+    def stand_in(self) -> bool:
+        """Of committed runs, as their recipe's scenario has it."""
+        return self.of(0).stand_in
 
     def of(self, seed: int) -> Scenario:
         if isinstance(self.given, Scenario):

@@ -35,7 +35,8 @@ class Difference:
     where nobody can name one, and then no difference is ever called small. reported: the number
     that a paper prints for the same difference. corrected: a p-value that stands in the place of
     this difference's own before it is called *behind*, because it was picked among several (see
-    `weakest`). Raises `SettingError` for values that are no finite numbers.
+    `weakest`). setting: images and rounds, in words; stand_in: whether the images are not those of
+    the paper. Raises `SettingError` for values that are no finite numbers.
     """
 
     values: Sequence[float]
@@ -47,6 +48,8 @@ class Difference:
     margin: float | None = MARGIN
     reported: float | None = None
     corrected: float | None = None
+    setting: str = ""
+    stand_in: bool = False
 
     def __post_init__(self):
         try:

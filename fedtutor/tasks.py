@@ -10,6 +10,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -102,14 +103,16 @@ class Store:
     and for a reader of the file what it was: method, parameters, settings, scenario, seed, device.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder, recorded=None):
         self.folder = None if folder is None else folder_to_write(folder, "folder")
-        self.found = _here if folder is None else self._lines()
+        self.found = _here if folder is None else lines_of(self.folder / FILE)
+        self.recorded = recorded and Path(recorded)
+        self.committed = lines_of(self.recorded, shared=False) if recorded else {}
 
     def find(self, task: Task) -> dict | None:
         """The record of a run, if it was tested and measured as the task asks."""
-        record = self.found.get(task.id)
-        return record if record and task.is_answered_by(record) else None
+        both = self.found.get(task.id), self.committed.get(task.id)
+        return next((r for r in both if r and task.is_answered_by(r)), None)
 
     def checkpoint(self, task: Task) -> Path | None:
         """Where a run that is under way keeps its state."""
@@ -121,37 +124,44 @@ class Store:
         before = self.found.get(record["id"], {})
         record["measured"] = before.get("measured", {}) | record["measured"]
         self.found[record["id"]] = record
+        line = json.dumps(record, sort_keys=True) + "\n"  # a measure may be NaN
         if self.folder:
-            line = json.dumps(record, sort_keys=True) + "\n"  # a measure may be NaN
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with (
-                _locked(self.folder / FILE),
-                open(self.folder / FILE, "a", encoding="utf-8") as file,
-            ):
-                file.write(line)
+            _append(self.folder / FILE, line)
+        if self.recorded and "FEDTUTOR_RECORD" in os.environ:
+            _append(self.recorded, line)
 
-    def _lines(self) -> dict[str, dict]:
-        """The last line of each run; a line that was cut short by a kill is no run."""
-        path, found = self.folder / FILE, {}
-        if not path.exists():
-            return found
-        with _locked(path):  # nobody writes a line while it is read
-            text = path.read_text(encoding="utf-8")
-            if text and not text.endswith("\n"):  # the next line must not be glued to it
-                text = text[: text.rfind("\n") + 1]
-                path.write_text(text, encoding="utf-8")
-        lines = text.splitlines()
-        for number, line in enumerate(lines, start=1):
-            try:
-                record = json.loads(line)
-                found[record["id"]] = record
-            except (ValueError, KeyError, TypeError) as error:
-                raise StorageError(
-                    f"line {number} is damaged ({error})",
-                    where=shown(path),
-                    do="delete that line; its run is run again",
-                ) from None
+
+def lines_of(path: Path, *, shared: bool = True) -> dict[str, dict]:
+    """The last line of each run; a line that was cut short by a kill is no run.
+
+    shared: whether another process may be writing to the file.
+    """
+    found = {}
+    if not path.exists():
         return found
+    with _locked(path) if shared else nullcontext():  # nobody writes a line while it is read
+        text = path.read_text(encoding="utf-8")
+        if text and not text.endswith("\n"):  # the next line must not be glued to it
+            text = text[: text.rfind("\n") + 1]
+            path.write_text(text, encoding="utf-8")
+    lines = text.splitlines()
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+            found[record["id"]] = record
+        except (ValueError, KeyError, TypeError) as error:
+            raise StorageError(
+                f"line {number} is damaged ({error})",
+                where=shown(path),
+                do="delete that line; its run is run again",
+            ) from None
+    return found
+
+
+def _append(path: Path, line: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(path), open(path, "a", encoding="utf-8") as file:
+        file.write(line)
 
 
 def _locked(path: Path):
@@ -182,7 +192,7 @@ def play(tasks: list[Task], store: Store, jobs: int | None, on_round: Callable |
                 bar.update()
         else:
             for task in tasks:
-                store.keep(_train(task, store.checkpoint(task), on_round, cores))
+                store.keep(train(task, store.checkpoint(task), on_round, cores))
                 bar.update()
     for task in tasks:
         if place := store.checkpoint(task):
@@ -222,10 +232,10 @@ def _unpacked(text: bytes) -> dict:
     task, networks, place, on_round, threads = cloudpickle.loads(text)
     MODELS.update(networks)
     torch.set_num_threads(1)
-    return _train(task, place, on_round, threads)
+    return train(task, place, on_round, threads)
 
 
-def _train(task: Task, place, on_round, threads: int) -> dict:
+def train(task: Task, place, on_round, threads: int) -> dict:
     """The record of one run."""
     method = copy.copy(task.method)
     method.name = task.label  # what lines and errors call it

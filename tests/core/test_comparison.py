@@ -49,13 +49,13 @@ def nothing_ran_before(monkeypatch):
 @pytest.fixture
 def trained(monkeypatch) -> list:
     """Grows by (label, seed) with every run that is played in this process."""
-    played, train = [], tasks._train
+    played, train = [], tasks.train
 
     def noted(task, *rest):
         played.append((task.label, task.seed))
         return train(task, *rest)
 
-    monkeypatch.setattr(tasks, "_train", noted)
+    monkeypatch.setattr(tasks, "train", noted)
     return played
 
 

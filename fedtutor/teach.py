@@ -1,0 +1,321 @@
+"""What a cell of a lesson calls: start, check, expect, judge, question, mark.
+
+    lesson = teach.start(globals(), recipe="start", seeds=[0, 1, 2])
+    runs = compare(["solo", "fedavg"], settings=lesson.settings, seeds=lesson.seeds)
+    lead = runs.difference("fedavg", "solo", on="others")
+    teach.expect(lead, "ahead", about=20)
+    teach.judge("fcclplus-07", lead)
+
+A sentence in Markdown says what was found, and `expect` stands below the figure and notices when
+that stops being true. In validation, where the environment variable FEDTUTOR_VALIDATE is set, this
+is an error; with parameters of a reader's own it is a remark.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import wraps
+
+import pandas as pd
+import torch
+from torch.testing import assert_close
+
+from . import __version__, tasks
+from .difference import Difference
+from .engine.files import DATA, key_of, load_json, save_json
+from .engine.own_code import fingerprint
+from .engine.workers import device_of
+from .errors import FedtutorError, SettingError, choose
+from .experiments import recipes
+from .experiments.run import different
+from .history import OWN
+from .notebook import exercises
+from .papers import Claims
+from .papers.printed import PAPERS
+from .papers.verdicts import RECORDS
+from .settings import Settings
+
+NAMES = ("profile", "scenario", "seeds", "methods", "device", "overrides")
+USUAL = {"profile": "quick", "scenario": None, "device": "auto", "overrides": {}}
+MEASURED = DATA / "measured"
+KERNEL = {"In", "Out", "get_ipython", "exit", "quit", "open", "teach"}
+mark, mark_each = exercises.mark, exercises.mark_each
+
+
+class CheckError(FedtutorError, AssertionError):
+    """Two values that should agree and do not."""
+
+
+class ExpectationError(FedtutorError, AssertionError):
+    """A sentence of the lesson that the numbers no longer bear out."""
+
+
+@dataclass
+class Lesson:
+    """The parameters of a lesson, checked."""
+
+    name: str
+    recipe: recipes.Recipe
+    seeds: list[int]
+    methods: list[str]
+    device: str
+    as_written: bool  # whether the text describes these parameters
+    claims: Claims = field(repr=False)
+
+    @property
+    def settings(self) -> Settings:
+        """The recipe's settings for this profile, with the reader's overrides."""
+        return self.recipe.settings
+
+    @property
+    def scenario(self) -> str:
+        """The name of the scenario."""
+        return self.recipe.scenario
+
+    @property
+    def record(self):
+        """The file of committed runs of this lesson, for `compare(..., recorded=...)`."""
+        return MEASURED / f"{self.name}.jsonl"
+
+    @property
+    def strict(self) -> bool:
+        """Whether what is not as the text says is an error."""
+        return self.as_written and "FEDTUTOR_VALIDATE" in os.environ
+
+
+_lesson: Lesson | None = None  # of this kernel
+
+
+def start(
+    names: dict, *, lesson: str, recipe: str, seeds: Iterable[int], methods: Iterable[str]
+) -> Lesson:
+    """Check the six parameters in a notebook's `globals()`, and say what will run.
+
+    lesson: its name, such as "00_start_here". seeds and methods: those that the text describes.
+    Raises `SettingError` for a parameter that is missing, misspelt or wrong; papermill's texts,
+    such as "[0, 1]", are read as JSON.
+    """
+    global _lesson
+    if not any(isinstance(value, Lesson) for value in names.values()):  # the cell's first run
+        for name in names:
+            if not name.startswith("_") and name not in KERNEL:
+                choose(name, NAMES, kind="parameter", where="parameters cell")
+    given = {name: _read(name, names) for name in NAMES}
+    written = {**USUAL, "seeds": list(seeds), "methods": list(methods)}
+    loaded = recipes.load(
+        recipe, profile=given["profile"], scenario=given["scenario"], overrides=given["overrides"]
+    )
+    as_written = given == written
+    _lesson = Lesson(
+        lesson,
+        loaded,
+        _seeds(given["seeds"]),
+        different(given["methods"], where="parameters cell"),
+        device_of(given["device"]),
+        as_written,
+        Claims(*PAPERS),
+    )
+    torch.set_num_threads(1)  # runs and clients go side by side instead
+    pd.set_option("display.max_colwidth", None)
+    print(
+        f"fedtutor {__version__}, profile {loaded.profile}, {loaded.scenario}, seeds "
+        f"{', '.join(map(str, _lesson.seeds))}"
+    )
+    if not as_written:
+        usual = ", ".join(map(str, written["seeds"]))
+        print("These are parameters of your own, so some numbers will differ from the text.")
+        print(f"It describes the quick profile with seeds {usual}.")
+    return _lesson
+
+
+def check(name: str, ours, reference, *, tolerance: float = 1e-6) -> None:
+    """Print that `ours` equals `reference`, or raise `CheckError`.
+
+    Numbers, tensors, arrays, and lists and dicts of them, in the same structure; compared in
+    float64, `tolerance` relative to the reference where that is larger than 1, 0 for equal bits.
+    """
+    try:
+        assert_close(_plain(ours), _plain(reference), rtol=tolerance, atol=tolerance)
+    except (AssertionError, TypeError, ValueError) as error:
+        raise CheckError(
+            f"check {name!r} failed: {error}",
+            where=name,
+            do="compare the code with the equation, term by term",
+        ) from None
+    shown = f"within {tolerance:g}".replace("e-0", "e-") if tolerance else "equal"
+    print(f"{name:<40} {shown}")
+
+
+def expect(found, says: str = "", *, about: float | None = None, of: str = "") -> None:
+    """Print a difference or a number that the text speaks of, and notice when it is another one.
+
+    found: a `Difference`, with the verdict `says` ("ahead" also stands for "ahead by less than a
+    point"), or a number, whose name is `of`. about: the number in the text, without a sign; it is
+    met within half of the 95 % interval, at most a point, or for a plain number within a tenth.
+    """
+    if isinstance(found, Difference):
+        print(found)
+        half = (found.high - found.low) / 2
+        near = about is None or abs(abs(found.mean) - about) <= max(0.5, min(half, 1.0))
+        right = near and (not says or found.verdict.startswith(says))
+    else:
+        print(f"{of}: {found:.3g}")
+        right = about is None or abs(abs(found) - about) <= 0.1 * about
+    if right:
+        return
+    text = says + ", " * bool(says and about) + (f"about {about:g}" if about is not None else "")
+    if _lesson and _lesson.strict:
+        raise ExpectationError(
+            f"the text says: {text}", where=_lesson.name, do=f"rewrite the sentence: {found}"
+        )
+    print(f"    The text says: {text}. With these settings it is different.")
+
+
+def judge(claim: str, found, *, claimed: int = 1, exact: bool = False) -> None:
+    """Print a claim of a paper and what was found, and leave the record for the ledger.
+
+    found: a `Difference`, or several by name where the claim is about all of them (the weakest
+    decides), or with `exact` one number whose sign is the fact. claimed: +1, or 0 for a claim that
+    something does not matter.
+    """
+    ledger = _lesson.claims if _lesson else Claims(*PAPERS)
+    several = isinstance(found, Mapping)
+    first = next(iter(found.values())) if several else found
+    values = (
+        {n: d.values for n, d in found.items()} if several else getattr(found, "values", [found])
+    )
+    ledger.measure(
+        claim,
+        values,
+        claimed=claimed,
+        unit=getattr(first, "unit", ""),
+        exact=exact,
+        setting=getattr(first, "setting", "") or "this lesson",
+        stand_in=getattr(first, "stand_in", False),
+        recorded=True,
+    )
+    record = next(r for r in ledger.records() if r["id"] == claim)
+    text = f"{claim}  {record['claim']} ({record['where']})\n    {record['verdict']} here"
+    text += f", with {record['at']}" if record["at"] != "-" else ""
+    text += f": {record['measured']}"
+    text += f". {record['because']}" if record["because"] else ""
+    text += f". In size, {record['size']}" if record["size"] else ""
+    _show({"text/plain": text}, {RECORDS: [record]})
+
+
+def measured(function: Callable) -> Callable:
+    """Decorator: what `function(seed)` measured is kept for all seeds but the first.
+
+    The function stands in the lesson and returns a number, or a dict of numbers. The decorated one
+    takes seeds and returns a table, a row per seed. The first seed is measured now; what is
+    committed in data/measured for the others is read, if code and settings are the same, and the
+    first must agree with it to a twentieth. With FEDTUTOR_RECORD all are measured and written.
+    """
+
+    @wraps(function)
+    def table(seeds: Iterable[int]) -> pd.DataFrame:
+        seeds, path = list(seeds), MEASURED / f"{_lesson.name}-{function.__name__}.json"
+        key = key_of(fingerprint(function), _lesson.recipe.values())
+        kept = load_json(path) if path.is_file() else {}
+        known = kept.get("values", {}) if kept.get("key") == key else {}
+        record = "FEDTUTOR_RECORD" in os.environ
+        rows = {}
+        for seed in seeds:
+            now = seed == seeds[0] or record or str(seed) not in known
+            found = function(seed) if now else known[str(seed)]
+            rows[seed] = found if isinstance(found, Mapping) else {function.__name__: found}
+        if record:
+            save_json(path, {"key": key, "values": {str(seed): rows[seed] for seed in seeds}})
+        elif str(seeds[0]) in known:
+            _agree(function.__name__, rows[seeds[0]], known[str(seeds[0])])
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("seed")
+
+    return table
+
+
+def again(runs, seed: int | None = None) -> None:
+    """Train the first seed of a comparison again, and say that it comes to what is recorded."""
+    first = runs.pairs[0][0].seed if seed is None else seed
+    for task, record in runs.pairs:
+        if task.seed == first and not record["failed"]:
+            now = tasks.train(task, None, None, os.cpu_count() or 1)
+            _agree(task.label, *({OWN: _own(one["history"])} for one in (now, record)))
+            print(f"{task.label}, seed {first}: trained here again, as in the record")
+
+
+def question(text: str, choices: Mapping[str, str]) -> None:
+    """A question for oneself: every choice unfolds its reply; text and replies are Markdown."""
+    folds = "\n\n".join(
+        f"<details><summary>{choice}</summary>\n\n{reply.strip()}\n\n</details>"
+        for choice, reply in choices.items()
+    )
+    plain = "\n".join([f"Ask yourself. {text}", *(f"- {choice}" for choice in choices)])
+    _show({"text/markdown": f"**Ask yourself.** {text.strip()}\n\n{folds}", "text/plain": plain})
+
+
+def _plain(value):
+    """Tensors in float64 on the CPU, in the same structure."""
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple) and not all(isinstance(v, int | float) for v in value):
+        return [_plain(part) for part in value]
+    tensor = torch.as_tensor(value).detach().cpu()
+    return tensor.double() if tensor.dtype != torch.bool else tensor
+
+
+def _agree(name: str, now: Mapping, kept: Mapping) -> None:
+    """Complain where what was measured here is not what is committed."""
+    kept = kept if isinstance(kept, Mapping) else {name: kept}
+    for key, value in kept.items():
+        if abs(now[key] - value) > max(0.05 * abs(value), 0.02):
+            text = f"{name}: {key} is {now[key]:.3g} here and {value:.3g} in the record"
+            if _lesson and _lesson.strict:
+                raise ExpectationError(text, where=name, do="record it anew, or find the reason")
+            print(text)
+
+
+def _own(history: Mapping) -> float:
+    """Accuracy on own domains after the last round, a share, mean over clients."""
+    last, tests = history["accuracy"][-1]["matrix"], history["tests"]
+    own = [row[tests.index(domain)] for row, domain in zip(last, history["domains"], strict=True)]
+    return sum(own) / len(own)
+
+
+def _show(data: dict, metadata: Mapping | None = None) -> None:
+    """Display all forms of one output; in a plain script, print the plain one."""
+    from IPython import get_ipython
+    from IPython.display import display
+
+    if get_ipython() is None:
+        print(data["text/plain"])
+    else:
+        display(data, metadata=metadata or {}, raw=True)
+
+
+def _read(name: str, names: dict):
+    """A parameter's value; a text that is JSON, as papermill hands it over, is read as such."""
+    if name not in names:
+        raise SettingError(
+            f"the parameter {name!r} is missing",
+            where="parameters cell",
+            do=f"assign all six: {', '.join(NAMES)}",
+        )
+    value = names[name]
+    if isinstance(value, str) and name in ("seeds", "methods", "overrides"):
+        with suppress(ValueError):
+            value = json.loads(value)
+    return None if name == "scenario" and value in ("", "None") else value
+
+
+def _seeds(value) -> list[int]:
+    value = [value] if isinstance(value, int) else value
+    whole = isinstance(value, list) and all(type(v) is int and v >= 0 for v in value)
+    if not whole or not value or len(set(value)) < len(value):
+        raise SettingError(
+            f"seeds = {value!r}",
+            where="parameters cell",
+            do="give a list of different whole numbers from 0",
+        )
+    return value
