@@ -184,17 +184,17 @@ class Comparison:
         words = f"{task.scenario.name}, {task.settings.rounds} rounds, seeds {seeds}"
         return words, task.scenario.stand_in
 
-    def curves(self, on: str = OWN):
+    def curves(self, on: str | Sequence[str] = OWN, **look):
         """Accuracy over rounds with 95 % bands, as a figure; see `plots.curves`."""
         from .plots import curves
 
-        return curves(self, on=on)
+        return curves(self, on, **look)
 
-    def differences(self, over: str, on: str = OWN):
+    def differences(self, over: str, on: str | Sequence[str] = OWN, **look):
         """Every method minus `over`, as a figure; see `plots.differences`."""
         from .plots import differences
 
-        return differences(self, over=over, on=on)
+        return differences(self, over, on, **look)
 
     @property
     def _done(self) -> list[tuple[Task, dict]]:

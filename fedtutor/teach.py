@@ -40,6 +40,7 @@ from .settings import Settings
 NAMES = ("profile", "scenario", "seeds", "methods", "device", "overrides")
 USUAL = {"profile": "quick", "scenario": None, "device": "auto", "overrides": {}}
 MEASURED = DATA / "measured"
+PLAIN = (str, int, float, list, tuple, dict, type(None))  # what a parameter may be
 KERNEL = {"In", "Out", "get_ipython", "exit", "quit", "open", "teach"}
 mark, mark_each = exercises.mark, exercises.mark_each
 
@@ -89,21 +90,30 @@ _lesson: Lesson | None = None  # of this kernel
 
 
 def start(
-    names: dict, *, lesson: str, recipe: str, seeds: Iterable[int], methods: Iterable[str]
+    names: dict,
+    *,
+    lesson: str,
+    recipe: str,
+    seeds: Iterable[int],
+    methods: Iterable[str],
+    overrides: Mapping | None = None,
 ) -> Lesson:
     """Check the six parameters in a notebook's `globals()`, and say what will run.
 
-    lesson: its name, such as "00_start_here". seeds and methods: those that the text describes.
+    lesson: its name, such as "00_start_here". seeds, methods, overrides: those that the text
+    describes.
     Raises `SettingError` for a parameter that is missing, misspelt or wrong; papermill's texts,
     such as "[0, 1]", are read as JSON.
     """
     global _lesson
     if not any(isinstance(value, Lesson) for value in names.values()):  # the cell's first run
         for name in names:
-            if not name.startswith("_") and name not in KERNEL:
+            plain = isinstance(names[name], PLAIN) and name not in KERNEL
+            if plain and not name.startswith("_"):
                 choose(name, NAMES, kind="parameter", where="parameters cell")
     given = {name: _read(name, names) for name in NAMES}
     written = {**USUAL, "seeds": list(seeds), "methods": list(methods)}
+    written["overrides"] = dict(overrides or {})
     loaded = recipes.load(
         recipe, profile=given["profile"], scenario=given["scenario"], overrides=given["overrides"]
     )
@@ -243,6 +253,33 @@ def again(runs, seed: int | None = None) -> None:
             now = tasks.train(task, None, None, os.cpu_count() or 1)
             _agree(task.label, *({OWN: _own(one["history"])} for one in (now, record)))
             print(f"{task.label}, seed {first}: trained here again, as in the record")
+
+
+def difference(table: pd.DataFrame, a, b, **about) -> Difference:
+    """Column `a` minus column `b` of a table with a row per seed; see `Difference` for `about`.
+
+    Columns are accuracies in percent, or with `unit` and `margin` anything else.
+    """
+    both = (table[a] - table[b]).dropna()
+    return Difference(tuple(both), str(a), str(b), **about)
+
+
+def diagram(method: str) -> None:
+    """Show who sends what in a round of `method`, as counted in real rounds of this lesson."""
+    from .experiments.exchange import exchange
+    from .figures import who_sends_what
+    from .figures.drawing import SCREEN
+    from .figures.output import to_png
+    from .notebook import diagram as words
+
+    recipe, first = _lesson.recipe, _lesson.seeds[0]
+    scenario = recipe.build()
+    rows = exchange(recipe, method, scenario=scenario, seed=first, device=_lesson.device)
+    title, notes = words.title(method, rows), words.notes(rows)
+    figure = who_sends_what(rows, title=title, clients=len(scenario.clients), notes=notes)
+    text = words.description(method, rows)
+    look = {"alt": text, "width": round(SCREEN * figure.get_figwidth())}
+    _show({"image/png": to_png(figure), "text/plain": text}, {"image/png": look})
 
 
 def question(text: str, choices: Mapping[str, str]) -> None:

@@ -51,6 +51,8 @@ def called(tmp_path):
     """
     for name in ("run", "requirements.txt", "requirements-dev.txt", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "notebooks").mkdir(exist_ok=True)
+    shutil.copy(ROOT / "notebooks" / "frozen.txt", tmp_path / "notebooks")
     mark = "made-from-$(cat requirements.txt pyproject.toml | cksum | cut -d' ' -f1)"
     tests = "tests-from-$(cksum <requirements-dev.txt | cut -d' ' -f1)"
     make = f"mkdir -p .venv/bin && touch .venv/{mark} .venv/{tests}"
@@ -92,6 +94,11 @@ def test_notebook_09_is_left_out_only_where_its_extra_is_missing(called, tmp_pat
     assert left_out in called((0, 0, 0))[1][-1].split()
     (tmp_path / ".venv/lib/python3.11/site-packages/nvflare").mkdir(parents=True)
     assert "09" not in called((0, 0, 0))[1][-1]
+
+
+def test_lessons_of_the_second_edition_are_not_validated(called):
+    *_, validated = called((0, 0, 0))[1]
+    assert "--ignore-glob=*/01_fccl.ipynb" in validated.split() and "00_start" not in validated
 
 
 def every_page():
