@@ -72,7 +72,8 @@ def claims(linked) -> pd.DataFrame:
             "Where": book["where"].map(escape),
             "The paper says": book["says"].astype(str).map(escape),
             "Measured": book["measured"].map(escape),
-            "Verdict": book["verdict"].map(kind),
+            "Verdict": book["verdict"].map(kind)
+            + book["needed"].map(lambda n: "" if pd.isna(n) else f", about {n} seeds might tell"),
             "Size": book["size"].map(escape),
             "At": book["at"],
             "Kind": [kinds.get(name, ledger.OURS) for name in book.index],

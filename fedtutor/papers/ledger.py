@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 from scipy.stats import false_discovery_control
 
-from ..difference import NO_DIFFERENCE, TOO_CLOSE
+from ..difference import NO_DIFFERENCE, TOO_CLOSE, Difference
 from ..engine.files import DATA, ROOT, load_json, shown
 from ..errors import SettingError, StorageError, choose
 from .printed import PAPERS, claims_of, tables
@@ -24,6 +24,7 @@ from .verdicts import (
     NO_VERDICT,
     NOT_TESTABLE,
     kind,
+    margin_of,
     records_in,
 )
 
@@ -35,7 +36,7 @@ VERDICTS = (
 )  # fmt: skip
 COLUMNS = (
     "paper", "claim", "where", "says", "tables", "measured", "verdict", "because", "size", "at",
-    "setting", "live", "values", "p", "unit", "claimed", "exact", "notebook",
+    "setting", "live", "values", "p", "unit", "claimed", "exact", "needed", "notebook",
 )  # fmt: skip
 NOTHING = {
     "measured": "", "verdict": OPEN, "because": "", "size": "", "at": "-", "setting": "",
@@ -46,11 +47,12 @@ NOTHING = {
 def claims(paper: str = "", *, folder: Path = NOTEBOOKS) -> pd.DataFrame:
     """What the committed notebooks found for each claim of a paper, or of "ours", or of all.
 
-    Index: id. Columns: paper, claim, where, says (the paper), tables, measured, verdict, because
-    (why there is none), size (whether the paper's number is excluded here), at (the paper's
-    setting, a smaller one, other images), setting, live, values (one per seed), p, unit, claimed,
-    exact, notebook. A claim that no notebook in `folder` has measured is "open"; its notebook is
-    the one that owns it. Raises `StorageError` for a claim that two notebooks measure.
+    Index: id. Columns: paper, claim, where, says (the paper), tables, measured, verdict,
+    because (why there is none), needed (how many seeds might tell what is too close to call),
+    size (whether the paper's number is excluded here), at (the paper's setting, a smaller one,
+    other images), setting, live, values (one per seed), p, unit, claimed, exact, notebook. A
+    claim that no notebook in `folder` has measured is "open"; its notebook is the one that owns
+    it. Raises `StorageError` for a claim that two notebooks measure.
     """
     if paper:
         choose(paper, (*PAPERS, OURS), kind="paper", where="papers.claims")
@@ -70,8 +72,18 @@ def claims(paper: str = "", *, folder: Path = NOTEBOOKS) -> pd.DataFrame:
         known = found.pop(claim["id"], nothing)
         lines.append({**known, **claim, **about, "tables": tuple(claim["tables"])})
     lines += [{**r, "paper": OURS, "says": r["paper"], "tables": ()} for r in found.values()]
+    for line in lines:
+        line["needed"] = _needed(line)
     book = pd.DataFrame(lines, columns=COLUMNS, index=[line["id"] for line in lines])
+    book["needed"] = book["needed"].astype("Int64")
     return book[book["paper"] == paper] if paper else book
+
+
+def _needed(line: dict) -> int | None:
+    """How many seeds might tell, where it is too close to call."""
+    if line["verdict"] != TOO_CLOSE:
+        return None
+    return Difference(line["values"], margin=margin_of(line["unit"])).seeds_needed
 
 
 def expected_false(book: pd.DataFrame) -> tuple[int, float]:

@@ -336,8 +336,8 @@ def folded_claims(book: pd.DataFrame) -> str:
     """The ledger, a fold per paper: claim, where, what the paper says, measured, verdict."""
     parts = []
     for name, lines in book.groupby("paper", sort=False):
-        found = ["measured", "verdict", "because", "size", "at", "setting", "notebook"]
-        shown = lines[["claim", "where", "says", *found]]
+        found = ["measured", "verdict", "needed", "because", "size", "at", "setting", "notebook"]
+        shown = lines[["claim", "where", "says", *found]].astype({"needed": "string"}).fillna("")
         whose = "our own, counted nowhere above" if name == ledger.OURS else name
         about = f"{whose}: {len(lines)} claims, {ledger.in_words(lines)}"
         parts.append(f"<details><summary>{escape(about)}</summary>{whole(shown)}</details>")
