@@ -6,10 +6,8 @@ A request names a paper and a table; "FCCL+ X" stands for X-inter and X-intra. T
 
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -18,12 +16,15 @@ import pandas as pd
 import torch
 
 from .. import models
+from ..comparison import compare
 from ..datasets import sources
 from ..engine.checkpoints import folder_to_write
 from ..engine.files import here, write_atomically
 from ..errors import SettingError, choose
-from ..experiments import manifest, results, worker
+from ..experiments import manifest, results
+from ..experiments.environment import environment
 from ..experiments.manifest import Run
+from ..experiments.run import result
 from ..losses import cross_entropy
 from ..papers.printed import accuracies, columns_of, published_table
 from ..papers.printed import tables as printed_tables
@@ -31,7 +32,6 @@ from .beside import Beside, lines_of, numbers_of
 from .tables import MEASURED, Report
 
 MANIFESTS = {"paper": manifest.MANIFEST, "quick": MEASURED}
-EVERY = 60.0  # seconds between two words on how far it is
 
 
 @dataclass(frozen=True)
@@ -249,54 +249,42 @@ def in_hours(minutes: float) -> str:
     return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
 
 
-# --- playing
+# --- running
 
 
-def play(made: Plan, *, kept, at_once: int, device: str = "cpu", say: Callable = print) -> int:
-    """Play what is missing, from where it stopped the last time; how many runs failed."""
-    missing = made.missing
-    if not missing:
-        return 0
-    folder_to_write(made.folder, "--folder")
-    with telling(missing, kept, say):
-        ended = worker.work(
-            missing, results=made.folder, kept=kept, device=device,
-            threads=1, at_once=at_once, memory=worker.memory_of(device), say=say,
-        )  # fmt: skip
-    return sum(outcome == "failed" for _, outcome, _ in ended)
+def play(made: Plan, *, jobs: int, device: str = "cpu", say: Callable = print) -> int:
+    """Run what is missing, from where it stopped the last time; how many runs failed.
+
+    `compare` runs all seeds of a row at once. A second result of the same run is never computed.
+    """
+    groups, failed = {}, 0
+    for run in made.missing:
+        groups.setdefault(run.name.removesuffix(f" {run.seed}"), []).append(run)
+    if groups:
+        folder_to_write(made.folder, "--folder")
+    for name, runs in groups.items():
+        say(f"{name}: seed{'s' * (len(runs) > 1)} {', '.join(str(run.seed) for run in runs)}")
+        failed += _compared(runs, made.folder, jobs, device, say)
+    return failed
 
 
-@contextmanager
-def telling(runs: Sequence[Run], kept, say: Callable):
-    """Every minute a word on how many rounds are played, and how long the rest will take."""
-    over, began = threading.Event(), time.time()
-    total = sum(run.recipe.settings.rounds for run in runs)
-    done_before = sum(run.played(kept) for run in runs)
-
-    def tell():
-        while not over.wait(EVERY):
-            played = sum(_played(run, kept) for run in runs)
-            new = played - done_before
-            rest = f", about {in_hours((time.time() - began) / 60 * (total - played) / new)} left"
-            say(f"{played} of {total} rounds{rest if new > 0 else ''}")
-
-    seen: dict[str, int] = {}
-
-    def _played(run: Run, kept) -> int:
-        """Rounds so far; a run whose checkpoints have gone is done."""
-        now = run.played(kept)
-        if not now and seen.get(run.name):
-            return run.recipe.settings.rounds
-        seen[run.name] = now
-        return now
-
-    thread = threading.Thread(target=tell, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+def _compared(runs: Sequence[Run], folder: Path, jobs: int, device: str, say: Callable) -> int:
+    """Run the seeds of one row, and write their results; how many diverged."""
+    recipe, method, scenario = runs[0].recipe, runs[0].method, runs[0].recipe.build()
+    about = environment(device, 1)  # now: the code may be edited while it runs
+    found = compare([method], settings=recipe, scenario=scenario, seeds=[run.seed for run in runs],
+                    jobs=jobs, folder=folder.with_name("runs"), device=device)  # fmt: skip
+    failed = 0
+    for run, (_, record) in zip(runs, found.pairs, strict=True):
+        if record["failed"]:
+            failed += 1
+            say(f"{run.name}: failed, {record['failed']}")
+            continue
+        measured = result(recipe, method, seed=run.seed, scenario=scenario,
+                          history=record["history"], about=about, device=device)  # fmt: skip
+        results.save_result(measured, run.path(folder))
+        say(f"{run.name}: done, {100 * measured.headline['intra']:.1f} % on own tests")
+    return failed
 
 
 # --- the table
@@ -334,7 +322,7 @@ def reproduce(options) -> int:
         say(needs(made, jobs))
         if o.dry_run:
             return 0
-        failed = play(made, kept=folder / "unfinished", at_once=jobs, device=o.device, say=say)
+        failed = play(made, jobs=jobs, device=o.device, say=say)
         made = asked()
         for key, table in made.tables().items():
             shorter = table.drop(columns=["differs in", "open because", "run"])

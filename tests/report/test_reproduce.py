@@ -7,13 +7,13 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-from support.federations import InThisProcess, tiny_scenario
+from support.federations import tiny_scenario
 
-from fedtutor import papers, scenarios
+from fedtutor import papers, rounds, scenarios
 from fedtutor.__main__ import main
 from fedtutor.difference import Difference
 from fedtutor.errors import SettingError
-from fedtutor.experiments import jobs, manifest
+from fedtutor.experiments import manifest
 from fedtutor.experiments.results import load_all
 from fedtutor.report import reproduce
 
@@ -38,7 +38,6 @@ columns = [{ column = "Digits" }]
 def small(tmp_path, monkeypatch):
     """The command, on a manifest that takes no time; returns the status."""
     monkeypatch.setitem(scenarios.SCENARIOS, "tiny", lambda: tiny_scenario())
-    monkeypatch.setattr(jobs, "Job", InThisProcess)
     path = tmp_path / "queue.toml"
     path.write_text(TABLE)
     monkeypatch.setitem(reproduce.MANIFESTS, "paper", path)
@@ -152,24 +151,25 @@ def test_absent_data_have_a_place(tmp_path, monkeypatch):
 
 def test_one_that_was_interrupted_goes_on_with_the_same_bits(small, monkeypatch):
     whole = small.folder.parent / "whole"
-    assert small(f"--folder={whole}") == 0
-    played, real = [], manifest.Run.played
+    assert small("--jobs=1", f"--folder={whole}") == 0
+    played, run = [], rounds.run
 
-    class Interrupted(InThisProcess):
-        def __init__(self, task):
-            super().__init__(task)
-            played.append(task)
-            if len(played) == 2:
+    def stopped(fed, **given):
+        def on_round(fed):
+            played.append(fed.round_)
+            if len(played) == 4:  # in the second run, after its first round
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(jobs, "Job", Interrupted)
-    assert small() == 130
-    monkeypatch.setattr(jobs, "Job", InThisProcess)
-    assert small() == 0
-    assert manifest.Run.played is real
+        return run(fed, **(given | {"on_round": on_round, "every": 0}))
+
+    monkeypatch.setattr(rounds, "run", stopped)
+    assert small("--jobs=1") == 130
+    assert small("--jobs=1") == 0
+    assert len(played) == 12  # no round was run twice
     folders = [load_all(folder) for folder in (whole / "results", small.folder / "results")]
-    accuracies = [{path.name: r.history["accuracy"] for path, r in found.items()}
-                  for found in folders]  # fmt: skip
+    accuracies = [
+        {path.name: r.history["accuracy"] for path, r in found.items()} for found in folders
+    ]
     assert accuracies[0] == accuracies[1] and len(accuracies[0]) == 4
 
 
