@@ -4,7 +4,7 @@
   all of it as a table: `runs()`, of `frame`. What functions saw in every round: `looks`.
 - Who sends what in a round: `exchange`, counted in rounds that are played for it.
 - With what it was made: `environment`, `commits`.
-- Runs that stand for printed tables: `manifest` lists them, `worker` plays them in the processes
+- Runs that stand for printed tables: `manifest` lists them, `worker` plays one of them in a process
   of `jobs`, `rehearsal` tries them before.
 - Notebook 07: `arenas` and `ranks`. Notebook 06: `attack_studies`, `attack_messages` and
   `attack_list`.

@@ -185,14 +185,6 @@ def survey(runs: Sequence[Run], folder) -> tuple[dict, list[str]]:
     return found, faults
 
 
-def in_order(runs: Sequence[Run], kept) -> list[Run]:
-    """Each run once: most valuable first, then what was begun, then by seed."""
-    once = {}
-    for run in sorted(runs, key=lambda r: (-r.value, r.seed)):  # else as in the manifest
-        once.setdefault(run.path(""), run)
-    return sorted(once.values(), key=lambda r: (-r.value, not r.played(kept), r.seed))
-
-
 def absent(run: Run) -> str | None:
     """Why the data of a run are not here; None where they are. No pixel is read."""
     return _absent(run.recipe.scenario, json.dumps(run.recipe.scenario_options, sort_keys=True))

@@ -13,11 +13,11 @@ from support.federations import tiny_scenario
 from fedtutor import scenarios
 from fedtutor.engine.files import save_json
 from fedtutor.errors import SettingError
-from fedtutor.experiments import commits, jobs, worker
+from fedtutor.experiments import commits, jobs
 from fedtutor.experiments import manifest as queue
-from fedtutor.experiments.manifest import in_order, load, survey
+from fedtutor.experiments.manifest import load, survey
 from fedtutor.experiments.results import load_result
-from fedtutor.experiments.worker import play, work
+from fedtutor.experiments.worker import play
 from fedtutor.papers import published_table
 
 TABLE = """
@@ -86,18 +86,6 @@ def test_a_table_becomes_rows_times_columns_times_seeds(manifest):
     both = manifest(text=text)
     assert len(both) == 8 and both[2].column == "Office31/AVG"
     assert both[2].minutes == 2 * both[0].minutes
-
-
-def test_the_most_valuable_come_first_and_what_is_shared_once(manifest, places):
-    runs = manifest({}, {"name": "two", "value": 7})
-    order = in_order(runs, places["kept"])
-    assert names(order) == ["BASE 0", "BASE 1", "FedAvg 0", "FedAvg 1"]
-    assert [run.table for run in order] == ["one", "one", "two", "two"]  # where it is worth more
-    begun = order[3].state(places["kept"])
-    begun.mkdir(parents=True)
-    (begun / "round-000002.pt").touch()
-    assert names(in_order(runs, places["kept"]))[2:] == ["FedAvg 1", "FedAvg 0"]
-    assert order[3].played(places["kept"]) == 2
 
 
 @pytest.mark.parametrize("old, new, hint", [
@@ -182,68 +170,6 @@ def test_a_run_leaves_one_result_and_no_checkpoint(manifest, places):
     assert made.environment["git"] == commits.git_commit()
     assert made.settings["precision"] == "float32"
     assert not list(run.state(places["kept"]).iterdir())
-
-
-@pytest.fixture
-def fake(places, monkeypatch):
-    """`work` without processes; the order in which runs began, and how many were at work then."""
-    working = []
-
-    class FakeJob:
-        def __init__(self, task):
-            self.task = task
-            working.append(self)
-            fake_work.log.append((task.about.row, task.about.seed, len(working)))
-
-        def outcome(self):
-            if self is working[0]:  # one ends at each look
-                working.remove(self)
-                return "done", "well"
-
-        def stop(self):
-            pass
-
-    def fake_work(runs, **options):
-        return work(runs, **places, say=lambda words: None, **options)
-
-    fake_work.log = []
-    monkeypatch.setattr(jobs, "Job", FakeJob)
-    return fake_work
-
-
-def test_runs_begin_by_value(manifest, fake):
-    ended = fake(manifest())
-    assert [row[:2] for row in fake.log] == [
-        ("BASE", 0), ("BASE", 1), ("FedAvg", 0), ("FedAvg", 1),
-    ]  # fmt: skip
-    assert [outcome for _, outcome, _ in ended] == ["done"] * 4
-
-
-@pytest.mark.parametrize("memory, at_once, together", [
-    (10, 1, 1), (10, 3, 3), (2.5, 3, 2), (0.5, 3, 1),
-])  # fmt: skip
-def test_memory_and_number_decide_how_many_work_side_by_side(
-    memory, at_once, together, manifest, fake
-):
-    fake(manifest(), memory=memory, at_once=at_once)
-    assert max(row[2] for row in fake.log) == together and len(fake.log) == 4
-
-
-def test_a_run_without_data_is_left_out_and_said(manifest, fake, monkeypatch):
-    monkeypatch.setattr(worker, "absent", lambda run: "no data" if run.row == "BASE" else None)
-    ended = fake(manifest())
-    assert sorted(o for _, o, _ in ended) == ["absent", "absent", "done", "done"]
-
-
-def test_two_at_once_are_the_same_as_one_after_the_other(in_processes, places, tmp_path):
-    runs = [run for run in in_processes(2) if run.seed == 0]
-    ended = work(runs, at_once=2, **places, say=lambda words: None)
-    assert [outcome for _, outcome, _ in ended] == ["done", "done"], ended
-    for run in runs:
-        play(run, results=tmp_path / "alone", kept=tmp_path / "kept2", threads=2)
-        alone = load_result(run.path(tmp_path / "alone"))
-        beside = load_result(run.path(places["results"]))
-        assert plain(alone) == plain(beside)
 
 
 @pytest.mark.slow
