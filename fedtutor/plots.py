@@ -13,6 +13,7 @@ import seaborn as sns
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
@@ -154,22 +155,50 @@ def matrix(
     limits: tuple[float, float] | None = None,
 ) -> Picture:
     """A table as a heat map with its numbers; rows and columns keep their names."""
-    high = 1.6 + 0.42 * len(values)
-    figure, (axis,) = canvas(title, alt, height=high)
-    low, top = limits or (None, None)
-    sns.heatmap(
-        values,
-        annot=True,
-        fmt=f".{decimals}f",
-        cmap="cividis",
-        vmin=low,
-        vmax=top,
-        linewidths=1,
-        cbar_kws={"label": unit},
-        ax=axis,
-    )
-    axis.tick_params(axis="y", rotation=0)
-    axis.set(xlabel=values.columns.name or "", ylabel=values.index.name or "")
+    return matrices({"": values}, title=title, alt=alt, unit=unit, decimals=decimals, limits=limits)
+
+
+@style()
+def matrices(
+    panels: Mapping[str, pd.DataFrame],
+    *,
+    own: Mapping[str, str] | None = None,
+    title: str = "",
+    alt: str = "",
+    unit: str = "%",
+    decimals: int = 0,
+    limits: tuple[float, float] | None = None,
+) -> Picture:
+    """Tables with the same rows and columns as heat maps side by side, with one scale of colors.
+
+    own: row -> the column of its own domain, which is outlined.
+    """
+    count, first = len(panels), next(iter(panels.values()))
+    figure, axes = canvas(title, alt, count, height=1.6 + (0.42 + 0.1 * (count > 1)) * len(first))
+    ends = [value for table in panels.values() for value in (table.min().min(), table.max().max())]
+    low, top = limits or (min(ends), max(ends))
+    for axis, (name, table) in zip(axes, panels.items(), strict=True):
+        sns.heatmap(
+            table,
+            annot=True,
+            fmt=f".{decimals}f",
+            cmap="cividis",
+            vmin=low,
+            vmax=top,
+            linewidths=1,
+            cbar=axis is axes[-1],
+            cbar_kws={"label": unit},
+            ax=axis,
+        )
+        for row, column in (own or {}).items():
+            corner = table.columns.get_loc(column), table.index.get_loc(row)
+            axis.add_patch(Rectangle(corner, 1, 1, fill=False, ec="black", lw=2.5, clip_on=False))
+        axis.tick_params(axis="y", rotation=0)
+        axis.tick_params(axis="x", rotation=45 if count > 1 else 0)
+        axis.set(xlabel=table.columns.name or "", ylabel="", title=name)
+        if axis is not axes[0]:
+            axis.set_yticklabels([""] * len(table))
+    axes[0].set_ylabel(first.index.name or "")
     return figure
 
 

@@ -20,6 +20,7 @@ from functools import wraps
 
 import pandas as pd
 import torch
+from matplotlib import rcParams
 from torch.testing import assert_close
 
 from . import __version__, tasks
@@ -30,6 +31,7 @@ from .engine.workers import device_of
 from .errors import FedtutorError, SettingError, choose
 from .experiments import recipes
 from .experiments.run import different
+from .figures.drawing import RC
 from .history import OWN
 from .notebook import exercises
 from .papers import Claims
@@ -128,6 +130,7 @@ def start(
         Claims(*PAPERS),
     )
     torch.set_num_threads(1)  # runs and clients go side by side instead
+    rcParams.update(RC)  # a reader's plain Matplotlib looks like the figures of `plots`
     pd.set_option("display.max_colwidth", None)
     print(
         f"fedtutor {__version__}, profile {loaded.profile}, {loaded.scenario}, seeds "

@@ -705,3 +705,113 @@ def test_code_of_a_script_reaches_the_processes(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["2", "4", "1", "4", "2", "4"]
+
+
+# --- a file that is committed
+
+
+@pytest.fixture
+def committed(tmp_path, monkeypatch, trained):
+    """Two runs as a lesson commits them; another session reads them."""
+    path = tmp_path / "lessons" / "one.jsonl"
+    with monkeypatch.context() as patch:
+        patch.setenv("FEDTUTOR_RECORD", "1")
+        tiny("fedavg", seeds=range(2), recorded=path, measure=rounds_played)
+    path.with_suffix(".lock").unlink(missing_ok=True)
+    monkeypatch.setattr(tasks, "_here", {})
+    trained.clear()
+    return path
+
+
+def test_committed_runs_are_read_and_nothing_is_trained(committed, trained):
+    wanted = [plain("fedavg", seed) for seed in range(2)]
+    runs = tiny({"called otherwise": "fedavg"}, seeds=range(2), recorded=str(committed),
+                measure=rounds_played)  # fmt: skip
+    assert not trained and [history for *_, history in bits(runs)] == wanted
+    assert runs.values("rounds_played")["called otherwise"].tolist() == [2.0, 2.0]
+
+
+def test_what_is_not_committed_is_trained_and_written_only_where_asked(
+    committed, trained, monkeypatch
+):
+    before = committed.read_bytes()
+    tiny(["fedavg", "solo"], seeds=range(3), recorded=committed)
+    assert sorted(trained) == [("fedavg", 2), ("solo", 0), ("solo", 1), ("solo", 2)]
+    assert committed.read_bytes() == before
+    tiny("fedavg", seeds=[0], rounds=3, recorded=committed)
+    assert trained[-1] == ("fedavg", 0) and len(trained) == 5
+    monkeypatch.setattr(tasks, "_here", {})
+    monkeypatch.setenv("FEDTUTOR_RECORD", "1")
+    tiny(["fedavg", "solo"], seeds=range(2), recorded=committed)
+    added = committed.read_bytes().removeprefix(before).splitlines()
+    assert [(line["method"], line["seed"]) for line in map(json.loads, added)] == [
+        ("solo", 0), ("solo", 1)
+    ]  # fmt: skip
+
+
+def test_a_file_of_committed_runs_need_not_exist(tmp_path, trained):
+    runs = tiny("fedavg", recorded=tmp_path / "lessons" / "none.jsonl")
+    assert len(trained) == 1 and runs.values().notna().all(axis=None)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["whole", "cut short"])
+def test_committed_runs_are_read_where_nobody_may_write(committed, trained, monkeypatch, cut):
+    if cut:
+        committed.write_bytes(committed.read_bytes() + b'{"id": "half')
+    before = committed.read_bytes()
+
+    def forbidden(*given, **options):
+        raise PermissionError(13, "read-only")
+
+    monkeypatch.setattr(tasks, "_locked", forbidden)
+    monkeypatch.setattr(Path, "write_text", forbidden)
+    committed.chmod(0o444)
+    committed.parent.chmod(0o555)
+    try:
+        tiny("fedavg", seeds=range(2), recorded=committed)
+    finally:
+        committed.parent.chmod(0o755)
+    assert not trained and list(committed.parent.iterdir()) == [committed]
+    assert committed.read_bytes() == before
+
+
+def test_a_folder_and_a_committed_file_are_both_read(committed, trained, tmp_path):
+    folder = tmp_path / "own"
+    tiny("fedavg", seeds=[2], folder=folder)
+    trained.clear()
+    tiny("fedavg", seeds=range(3), folder=folder, recorded=committed)
+    assert not trained and len((folder / FILE).read_text().splitlines()) == 1
+
+
+def other_number(fed) -> float:
+    return 7.0
+
+
+def test_a_second_measure_keeps_the_first(committed, trained, monkeypatch):
+    """A session that records asks one question more of runs that are committed."""
+    with monkeypatch.context() as patch:
+        patch.setenv("FEDTUTOR_RECORD", "1")
+        tiny("fedavg", seeds=range(2), recorded=committed, measure=other_number)
+    monkeypatch.setattr(tasks, "_here", {})
+    trained.clear()
+    for measure in (rounds_played, other_number):
+        tiny("fedavg", seeds=range(2), recorded=committed, measure=measure)
+    assert not trained
+
+
+def test_what_this_process_has_run_is_recorded_too(trained, tmp_path, monkeypatch):
+    """The cell was run before; then somebody records."""
+    path = tmp_path / "one.jsonl"
+    tiny("fedavg", seeds=range(2), recorded=path)
+    monkeypatch.setenv("FEDTUTOR_RECORD", "1")
+    tiny("fedavg", seeds=range(2), recorded=path)
+    assert len(path.read_text().splitlines()) == 2
+    tiny("fedavg", seeds=range(2), recorded=path)
+    assert len(path.read_text().splitlines()) == 2 and len(trained) == 2
+
+
+def test_a_damaged_line_of_a_committed_file_is_named(committed):
+    committed.write_text(committed.read_text() + "no run\n")
+    with pytest.raises(StorageError, match="line 3 is damaged"):
+        tiny("fedavg", recorded=committed)
