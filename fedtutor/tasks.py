@@ -107,12 +107,17 @@ class Store:
         self.folder = None if folder is None else folder_to_write(folder, "folder")
         self.found = _here if folder is None else lines_of(self.folder / FILE)
         self.recorded = recorded and Path(recorded)
-        self.committed = lines_of(self.recorded, shared=False) if recorded else {}
+        self.committed = {}
+        if recorded:
+            self.committed = lines_of(self.recorded, shared="FEDTUTOR_RECORD" in os.environ)
 
     def find(self, task: Task) -> dict | None:
         """The record of a run, if it was tested and measured as the task asks."""
         both = self.found.get(task.id), self.committed.get(task.id)
-        return next((r for r in both if r and task.is_answered_by(r)), None)
+        record = next((r for r in both if r and task.is_answered_by(r)), None)
+        if record and not (both[1] and task.is_answered_by(both[1])):
+            self._commit(record)  # of this process, or of the folder
+        return record
 
     def checkpoint(self, task: Task) -> Path | None:
         """Where a run that is under way keeps its state."""
@@ -121,14 +126,19 @@ class Store:
 
     def keep(self, record: dict) -> None:
         """Enter a record; a newer one of the same run takes its place and keeps its measures."""
-        before = self.found.get(record["id"], {})
-        record["measured"] = before.get("measured", {}) | record["measured"]
+        for known in (self.found, self.committed):
+            before = known.get(record["id"], {})
+            record["measured"] = before.get("measured", {}) | record["measured"]
         self.found[record["id"]] = record
-        line = json.dumps(record, sort_keys=True) + "\n"  # a measure may be NaN
         if self.folder:
-            _append(self.folder / FILE, line)
+            _append(self.folder / FILE, record)
+        self._commit(record)
+
+    def _commit(self, record: dict) -> None:
+        """Enter it in the file that is committed, where somebody records."""
         if self.recorded and "FEDTUTOR_RECORD" in os.environ:
-            _append(self.recorded, line)
+            self.committed[record["id"]] = record
+            _append(self.recorded, record)
 
 
 def lines_of(path: Path, *, shared: bool = True) -> dict[str, dict]:
@@ -143,7 +153,8 @@ def lines_of(path: Path, *, shared: bool = True) -> dict[str, dict]:
         text = path.read_text(encoding="utf-8")
         if text and not text.endswith("\n"):  # the next line must not be glued to it
             text = text[: text.rfind("\n") + 1]
-            path.write_text(text, encoding="utf-8")
+            if shared:
+                path.write_text(text, encoding="utf-8")
     lines = text.splitlines()
     for number, line in enumerate(lines, start=1):
         try:
@@ -158,7 +169,8 @@ def lines_of(path: Path, *, shared: bool = True) -> dict[str, dict]:
     return found
 
 
-def _append(path: Path, line: str) -> None:
+def _append(path: Path, record: dict) -> None:
+    line = json.dumps(record, sort_keys=True) + "\n"  # a measure may be NaN
     path.parent.mkdir(parents=True, exist_ok=True)
     with _locked(path), open(path, "a", encoding="utf-8") as file:
         file.write(line)

@@ -15,8 +15,9 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
+from textwrap import fill
 
 import pandas as pd
 import torch
@@ -37,6 +38,7 @@ from .notebook import exercises
 from .papers import Claims
 from .papers.printed import PAPERS
 from .papers.verdicts import RECORDS
+from .scenarios import SCENARIOS
 from .settings import Settings
 
 NAMES = ("profile", "scenario", "seeds", "methods", "device", "overrides")
@@ -116,6 +118,8 @@ def start(
     given = {name: _read(name, names) for name in NAMES}
     written = {**USUAL, "seeds": list(seeds), "methods": list(methods)}
     written["overrides"] = dict(overrides or {})
+    if isinstance(given["scenario"], str):
+        choose(given["scenario"], SCENARIOS, kind="scenario", where="parameters cell")
     loaded = recipes.load(
         recipe, profile=given["profile"], scenario=given["scenario"], overrides=given["overrides"]
     )
@@ -150,8 +154,11 @@ def check(name: str, ours, reference, *, tolerance: float = 1e-6) -> None:
     float64, `tolerance` relative to the reference where that is larger than 1, 0 for equal bits.
     """
     try:
-        assert_close(_plain(ours), _plain(reference), rtol=tolerance, atol=tolerance)
-    except (AssertionError, TypeError, ValueError) as error:
+        wanted = _plain(reference)
+        if not _numbers_in(wanted):
+            raise ValueError("there is nothing to compare")
+        assert_close(_plain(ours), wanted, rtol=tolerance, atol=tolerance)
+    except (AssertionError, TypeError, ValueError, RuntimeError) as error:
         raise CheckError(
             f"check {name!r} failed: {error}",
             where=name,
@@ -165,20 +172,30 @@ def expect(found, says: str = "", *, about: float | None = None, of: str = "") -
     """Print a difference or a number that the text speaks of, and notice when it is another one.
 
     found: a `Difference`, with the verdict `says` ("ahead" also stands for "ahead by less than a
-    point"), or a number, whose name is `of`. about: the number in the text, without a sign; it is
-    met within half of the 95 % interval, at most a point, or for a plain number within a tenth.
+    point"), or a number, whose name is `of`. about: the number in the text, without a sign; points
+    meet it within half of the 95 % interval, at least half a point and at most one, and everything
+    else within a tenth.
     """
+    if not (says or about is not None) or (says and not isinstance(found, Difference)):
+        raise SettingError(
+            f"says = {says!r}, about = {about!r} of a {type(found).__name__}",
+            where="teach.expect",
+            do="give a difference its verdict, about= or both, and a number about=",
+        )
     if isinstance(found, Difference):
-        print(found)
+        print(fill(str(found), 96, subsequent_indent="    "))
         half = (found.high - found.low) / 2
-        near = about is None or abs(abs(found.mean) - about) <= max(0.5, min(half, 1.0))
+        points = found.unit.startswith("point")
+        room = max(0.5, min(half, 1.0)) if points else 0.1 * (about or 0.0)
+        near = about is None or abs(abs(found.mean) - about) <= room
         right = near and (not says or found.verdict.startswith(says))
     else:
         print(f"{of}: {found:.3g}")
         right = about is None or abs(abs(found) - about) <= 0.1 * about
     if right:
         return
-    text = says + ", " * bool(says and about) + (f"about {about:g}" if about is not None else "")
+    number = "" if about is None else f"about {about:g}"
+    text = ", ".join(filter(None, (says, number)))
     if _lesson and _lesson.strict:
         raise ExpectationError(
             f"the text says: {text}", where=_lesson.name, do=f"rewrite the sentence: {found}"
@@ -195,6 +212,8 @@ def judge(claim: str, found, *, claimed: int = 1, exact: bool = False) -> None:
     """
     ledger = _lesson.claims if _lesson else Claims(*PAPERS)
     several = isinstance(found, Mapping)
+    if several and not found:
+        raise SettingError("no comparisons", where=f"claim {claim}", do="give at least one")
     first = next(iter(found.values())) if several else found
     values = (
         {n: d.values for n, d in found.items()} if several else getattr(found, "values", [found])
@@ -213,7 +232,7 @@ def judge(claim: str, found, *, claimed: int = 1, exact: bool = False) -> None:
     text = f"{claim}  {record['claim']} ({record['where']})\n    {record['verdict']} here"
     text += f", with {record['at']}" if record["at"] != "-" else ""
     text += f": {record['measured']}"
-    text += f". {record['because']}" if record["because"] else ""
+    text += f". {record['because'].rstrip('.')}" if record["because"] else ""
     text += f". In size, {record['size']}" if record["size"] else ""
     _show({"text/plain": text}, {RECORDS: [record]})
 
@@ -229,8 +248,9 @@ def measured(function: Callable) -> Callable:
 
     @wraps(function)
     def table(seeds: Iterable[int]) -> pd.DataFrame:
-        seeds, path = list(seeds), MEASURED / f"{_lesson.name}-{function.__name__}.json"
-        key = key_of(fingerprint(function), _lesson.recipe.values())
+        lesson = _begun("measured")
+        seeds, path = list(seeds), MEASURED / f"{lesson.name}-{function.__name__}.json"
+        key = key_of(fingerprint(function), lesson.recipe.values(), lesson.methods)
         kept = load_json(path) if path.is_file() else {}
         known = kept.get("values", {}) if kept.get("key") == key else {}
         record = "FEDTUTOR_RECORD" in os.environ
@@ -238,9 +258,10 @@ def measured(function: Callable) -> Callable:
         for seed in seeds:
             now = seed == seeds[0] or record or str(seed) not in known
             found = function(seed) if now else known[str(seed)]
-            rows[seed] = found if isinstance(found, Mapping) else {function.__name__: found}
+            rows[seed] = tasks._numbers(found, function)
         if record:
-            save_json(path, {"key": key, "values": {str(seed): rows[seed] for seed in seeds}})
+            values = known | {str(seed): rows[seed] for seed in seeds}
+            save_json(path, {"key": key, "values": values})
         elif str(seeds[0]) in known:
             _agree(function.__name__, rows[seeds[0]], known[str(seeds[0])])
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("seed")
@@ -251,11 +272,15 @@ def measured(function: Callable) -> Callable:
 def again(runs, seed: int | None = None) -> None:
     """Train the first seed of a comparison again, and say that it comes to what is recorded."""
     first = runs.pairs[0][0].seed if seed is None else seed
+    known = {task.seed for task, _ in runs.pairs}
+    choose(str(first), map(str, known), kind="seed", where="teach.again")
     for task, record in runs.pairs:
         if task.seed == first and not record["failed"]:
+            if hasattr(task.scenario, "of"):  # a committed run has not built its images
+                task = replace(task, scenario=task.scenario.of(first))
             now = tasks.train(task, None, None, os.cpu_count() or 1)
-            _agree(task.label, *({OWN: _own(one["history"])} for one in (now, record)))
-            print(f"{task.label}, seed {first}: trained here again, as in the record")
+            if _agree(task.label, *({OWN: _own(one["history"])} for one in (now, record))):
+                print(f"{task.label}, seed {first}: trained here again, as in the record")
 
 
 def difference(table: pd.DataFrame, a, b, **about) -> Difference:
@@ -275,7 +300,7 @@ def diagram(method: str) -> None:
     from .figures.output import to_png
     from .notebook import diagram as words
 
-    recipe, first = _lesson.recipe, _lesson.seeds[0]
+    recipe, first = _begun("diagram").recipe, _lesson.seeds[0]
     scenario = recipe.build()
     rows = exchange(recipe, method, scenario=scenario, seed=first, device=_lesson.device)
     title, notes = words.title(method, rows), words.notes(rows)
@@ -295,25 +320,47 @@ def question(text: str, choices: Mapping[str, str]) -> None:
     _show({"text/markdown": f"**Ask yourself.** {text.strip()}\n\n{folds}", "text/plain": plain})
 
 
+def _begun(who: str) -> Lesson:
+    if _lesson is None:
+        raise SettingError(
+            "no lesson has begun", where=f"teach.{who}", do="run the cell with teach.start first"
+        )
+    return _lesson
+
+
 def _plain(value):
     """Tensors in float64 on the CPU, in the same structure."""
     if isinstance(value, Mapping):
         return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple) and not all(isinstance(v, int | float) for v in value):
-        return [_plain(part) for part in value]
+    if isinstance(value, list | tuple):
+        parts = [_plain(part) for part in value]
+        kinds = {(p.shape, p.dtype) if isinstance(p, torch.Tensor) else None for p in parts}
+        return torch.stack(parts) if len(kinds) == 1 and None not in kinds else parts
+    if isinstance(value, float):  # PyTorch would round it to float32
+        return torch.tensor(value, dtype=torch.float64)
     tensor = torch.as_tensor(value).detach().cpu()
     return tensor.double() if tensor.dtype != torch.bool else tensor
 
 
-def _agree(name: str, now: Mapping, kept: Mapping) -> None:
-    """Complain where what was measured here is not what is committed."""
-    kept = kept if isinstance(kept, Mapping) else {name: kept}
+def _numbers_in(value) -> int:
+    """How many there are."""
+    if isinstance(value, torch.Tensor):
+        return value.numel()
+    parts = value.values() if isinstance(value, Mapping) else value
+    return sum(map(_numbers_in, parts))
+
+
+def _agree(name: str, now: Mapping, kept: Mapping) -> bool:
+    """Whether what was measured here is what is committed; complain where it is not."""
+    same = True
     for key, value in kept.items():
-        if abs(now[key] - value) > max(0.05 * abs(value), 0.02):
+        if not abs(now[key] - value) <= max(0.05 * abs(value), 0.02):  # nan is not
+            same = False
             text = f"{name}: {key} is {now[key]:.3g} here and {value:.3g} in the record"
             if _lesson and _lesson.strict:
                 raise ExpectationError(text, where=name, do="record it anew, or find the reason")
             print(text)
+    return same
 
 
 def _own(history: Mapping) -> float:
