@@ -50,7 +50,7 @@ PAGES = {  # caption in the navigation -> its pages, as patterns; what is not th
     ],
 }
 TITLES = {"README.md": "Install, and what was found", REFERENCE: "Every public name"}
-SERVANTS = ["seen_*.py", "doubts*.py", "conditions.py", "rows.py", "gallery.py"]  # of one notebook
+SERVANTS = ["seen_*.py", "doubts*.py", "conditions.py", "rows.py"]  # of one notebook
 LINK = re.compile(
     r"(?P<code>```.*?```|`[^`\n]+`)"
     r"|(?<!!)\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])*)\]\((?!\w+:)(?P<path>[^()\s#]*)#?(?P<at>[^()\s]*)\)",
