@@ -32,9 +32,11 @@ from .engine.workers import device_of
 from .errors import FedtutorError, SettingError, choose
 from .experiments import recipes
 from .experiments.run import different
-from .figures.drawing import RC
+from .figures.drawing import RC, SCREEN
+from .figures.output import to_png
 from .history import OWN
 from .notebook import exercises
+from .notebook.diagram import drawn
 from .papers import Claims
 from .papers.printed import PAPERS
 from .papers.verdicts import RECORDS
@@ -294,18 +296,8 @@ def difference(table: pd.DataFrame, a, b, **about) -> Difference:
 
 def diagram(method: str) -> None:
     """Show who sends what in a round of `method`, as counted in real rounds of this lesson."""
-    from .experiments.exchange import exchange
-    from .figures import who_sends_what
-    from .figures.drawing import SCREEN
-    from .figures.output import to_png
-    from .notebook import diagram as words
-
-    recipe, first = _begun("diagram").recipe, _lesson.seeds[0]
-    scenario = recipe.build()
-    rows = exchange(recipe, method, scenario=scenario, seed=first, device=_lesson.device)
-    title, notes = words.title(method, rows), words.notes(rows)
-    figure = who_sends_what(rows, title=title, clients=len(scenario.clients), notes=notes)
-    text = words.description(method, rows)
+    lesson = _begun("diagram")
+    figure, text = drawn(lesson.recipe, method, seed=lesson.seeds[0], device=lesson.device)
     look = {"alt": text, "width": round(SCREEN * figure.get_figwidth())}
     _show({"image/png": to_png(figure), "text/plain": text}, {"image/png": look})
 

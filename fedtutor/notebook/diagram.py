@@ -1,6 +1,7 @@
 """Who sends what in a round of a method: counted, drawn, and said in words."""
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from ..experiments.exchange import ROUNDS, exchange
 from ..figures import display_name, human_bytes, who_sends_what
@@ -28,6 +29,16 @@ def diagram(run, method: str, recipe, scenario) -> None:
     figure = who_sends_what(rows, title=title(method, rows), clients=len(scenario.clients),
                             notes=notes(rows))  # fmt: skip
     run.show(figure, description(method, rows), table=table(rows), seed=seed)
+
+
+def drawn(recipe, method: str, *, seed: int, device) -> tuple[Figure, str]:
+    """The sequence diagram of a round of `method` in a recipe's own scenario, and it in words."""
+    scenario = recipe.build()
+    rows = exchange(recipe, method, scenario=scenario, seed=seed, device=device)
+    figure = who_sends_what(
+        rows, title=title(method, rows), clients=len(scenario.clients), notes=notes(rows)
+    )
+    return figure, description(method, rows)
 
 
 def title(method: str, rows: list[dict]) -> str:
