@@ -183,7 +183,8 @@ def index(found: dict[str, list[str]], lessons: dict[str, str]) -> str:
 def glossary() -> str:
     """The glossary, from that of lesson 00."""
     notebook = nbformat.read(ROOT / "notebooks" / "00_start_here.ipynb", as_version=4)
-    source = next(cell.source for cell in notebook.cells if cell.source.startswith("## Glossary"))
+    source = next(c.source for c in notebook.cells if "## Glossary" in c.source)
+    source = source.partition("## Glossary")[2].partition("\n## ")[0].replace("</details>", "")
     lines = ["# Glossary", "", "The words of lesson 00.", "", "````{glossary}"]
     for entry in re.split(r"\n- ", source)[1:]:
         _, *parts = ENTRY.split(" ".join(entry.split()))

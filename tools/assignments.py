@@ -30,6 +30,8 @@ c.Execute.kernel_name = "python3"
 """
 MARKED = """\
 ### BEGIN HIDDEN TESTS
+from fedtutor.notebook import exercises
+
 exercises.earned(0)
 ### END HIDDEN TESTS
 {source}

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
+from tools.exercises import parts
+
 from .notebooks import code_cells, headings, hidden, numbered, outputs, section_names, tags
 
 DOOR = {
@@ -55,8 +57,9 @@ def open_code(notebook, stem: str) -> Iterator[str]:
     most = MOST_LINES.get(number, 150 if number.endswith("b") else 450)
     if total > most:
         yield f"{total} lines of code, {most} are enough"
-    if len(cells) > MOST_CELLS:
-        yield f"{len(cells)} code cells, {MOST_CELLS} are enough"
+    before, _, after = parts(notebook)
+    if (count := sum(c.cell_type == "code" for c in (*before, *after))) > MOST_CELLS:
+        yield f"{count} code cells outside the exercises, {MOST_CELLS} are enough"
     for place, cell in numbered(notebook, "code"):
         if lines_of(cell) > MOST_IN_A_CELL:
             yield f"{place} has {lines_of(cell)} lines, {MOST_IN_A_CELL} are enough"

@@ -55,7 +55,7 @@ def test_torchvision_belongs_to_torch(pins):
 def test_what_is_played_stands_in_run():
     run = (ROOT / "run").read_text(encoding="utf-8").replace('"', "")
     assert all(f"run_pytest {' '.join(words)} " in run for words in page.CALLS["units"])
-    notebooks = re.search(r"-m pytest ([^\n]*?) \\\n +\$\{without:\+\$without\}\n", run)
+    notebooks = re.search(r"-m pytest ([^\n]*?) \\\n +\$frozen \$\{without:\+\$without\}\n", run)
     assert notebooks[1].split() == page.CALLS["notebooks"][0]
     for about in page.QUIET.values():
         assert all(f"{name}={value}" in run for name, value in about.items())
