@@ -112,7 +112,8 @@ RC = {
     "grid.color": GRID, "grid.linewidth": 0.8, "xtick.color": INK, "ytick.color": INK,
     "xtick.labelsize": LABEL, "ytick.labelsize": LABEL, "xtick.major.size": 0,
     "ytick.major.size": 0, "xtick.minor.size": 0, "ytick.minor.size": 0,
-    "legend.frameon": False, "legend.fontsize": LABEL, "lines.linewidth": 1.7,
+    "legend.facecolor": "white", "legend.edgecolor": "white", "legend.framealpha": 1.0,
+    "legend.fontsize": LABEL, "lines.linewidth": 1.7,
     "lines.markersize": 6, "image.cmap": "cividis", "image.interpolation": "nearest",
 }  # fmt: skip
 

@@ -297,7 +297,7 @@ def test_a_good_lesson_has_no_faults():
         assert list(rule(good(), "03_fedx")) == [], rule.__name__
 
 
-MANY = [new_code_cell("x = 1")] * 41
+MANY = [new_code_cell("x = 1") for _ in range(41)]
 BROKEN = [
     (lessons.anatomy, replaced(3, "## 1. Idea", "# Idea"), "the only heading of level 1"),
     (lessons.anatomy, replaced(0, "03 ·", "04 ·"), "is not '# 03"),
