@@ -63,7 +63,7 @@ def compare(
     fit.
     """
     base, images = _settings(settings, scenario, single)
-    named, seeds, device = _named(methods, base), _seeds(seeds), device_of(device)
+    named, seeds, device = _named(methods, base), different_seeds(seeds), device_of(device)
     store, pairs, waiting = Store(folder, recorded), {}, {}
     for seed in seeds:
         for label, method in named.items():
@@ -263,14 +263,15 @@ def _committed(base, task: Task) -> dict | None:
     return {"failed": "", "history": found.history, "measured": {}}
 
 
-def _seeds(given) -> list[int]:
-    seeds = [given] if isinstance(given, int) else list(given)
-    right = all(isinstance(s, int | np.integer) and s >= 0 for s in seeds)
+def different_seeds(given, *, where: str = "compare") -> list[int]:
+    """The seeds; raises `SettingError` unless they are different whole numbers from 0."""
+    seeds = list(given) if isinstance(given, Iterable) else [given]
+    right = all(isinstance(s, int | np.integer) and type(s) is not bool and s >= 0 for s in seeds)
     if not seeds or not right or len(set(seeds)) < len(seeds):
         raise SettingError(
             f"seeds = {given!r}",
-            where="compare",
-            do="give different whole numbers from 0, such as range(5)",
+            where=where,
+            do="give different whole numbers from 0, such as [0, 1, 2]",
         )
     return [int(seed) for seed in seeds]
 

@@ -35,7 +35,7 @@ class Difference:
     where nobody can name one, and then no difference is ever called small. reported: the number
     that a paper prints for the same difference. corrected: a p-value that stands in the place of
     this difference's own before it is called *behind*, because it was picked among several (see
-    `weakest`). setting: images and rounds, in words; stand_in: whether the images are not those of
+    `decided`). setting: images and rounds, in words; stand_in: whether the images are not those of
     the paper. Raises `SettingError` for values that are no finite numbers.
     """
 
@@ -210,20 +210,15 @@ class Difference:
         return center - margin < low and high < center + margin
 
 
-def weakest(comparisons: Mapping[str, Difference]) -> str:
+def decided(comparisons: Mapping[str, Difference]) -> tuple[str, Difference]:
     """Which of several comparisons decides the claim that a method is ahead of all others.
 
     It is ahead of all only if it is ahead in each comparison, so the largest p-value decides, and
     no correction is needed. It is behind some if one comparison says so after Holm's correction for
-    looking at several. Call `decided` for the comparison itself, with the corrected p-value.
+    looking at several. Returns its name and the comparison, with the corrected p-value.
     """
-    return decided(comparisons)[0]
-
-
-def decided(comparisons: Mapping[str, Difference]) -> tuple[str, Difference]:
-    """(name, the comparison that decides); see `weakest`."""
     if not comparisons:
-        raise SettingError("no comparisons", where="weakest", do="give at least one")
+        raise SettingError("no comparisons", where="decided", do="give at least one")
     p = _holm({name: found.p for name, found in comparisons.items()})
 
     def lead(name: str) -> tuple:

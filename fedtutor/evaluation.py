@@ -3,7 +3,7 @@
 Evaluation measures a method and is no part of it: what it computes is not counted as work.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from statistics import fmean
 
@@ -11,7 +11,7 @@ from .clients import Client
 from .engine.checks import evaluated, has_numbers
 from .engine.counting import uncounted
 from .errors import DivergenceError
-from .measures import accuracy
+from .measures import accuracy, intra
 from .settings import LAST
 
 
@@ -74,9 +74,13 @@ def in_a_line(fed) -> str:
     last = fed.history["accuracy"][-1] if fed.history["accuracy"] else {}
     if last.get("round") != fed.round_ or None in last["matrix"]:
         return text
-    tests, domains = fed.history["tests"], fed.history["domains"]
-    own = [row[tests.index(d)] for row, d in zip(last["matrix"], domains, strict=True)]
-    return f"{text}: {100 * fmean(own):.1f} % on own domains"
+    return f"{text}: {100 * own_accuracy(fed.history):.1f} % on own domains"
+
+
+def own_accuracy(history: Mapping) -> float:
+    """On own domains, at the last evaluation: a share from 0 to 1, mean over clients."""
+    own = [history["tests"].index(domain) for domain in history["domains"]]
+    return fmean(intra(history["accuracy"][-1]["matrix"], own))
 
 
 def _accuracy(fed, client: Client, test: str) -> float:

@@ -1,4 +1,4 @@
-"""One run of a comparison: what identifies it, where its record is kept, how it is played.
+"""One run of a comparison: what identifies it, where its record is kept, how it is run.
 
 `comparison.py` says which runs there are. A record is a line of JSON in `runs.jsonl`, or, without a
 folder, an entry of a dict that lives as long as this Python process.
@@ -258,7 +258,7 @@ def train(task: Task, place, on_round, threads: int) -> dict:
     try:
         rounds.run(fed, checkpoint=place, every=60.0, on_round=on_round)
         if task.measure:
-            measured = {task.measure_id: _numbers(task.measure(fed), task.measure)}
+            measured = {task.measure_id: numbers(task.measure(fed), task.measure)}
     except DivergenceError as error:
         failed = f"{error.what} ({error.where})"
     scenario = task.scenario
@@ -282,12 +282,12 @@ def train(task: Task, place, on_round, threads: int) -> dict:
     }
 
 
-def _numbers(found, measure) -> dict[str, float]:
+def numbers(found, measure) -> dict[str, float]:
     """What `measure` returned, as name -> number."""
     name = getattr(measure, "__name__", "measured")
-    numbers = found if isinstance(found, Mapping) else {name: found}
+    named = found if isinstance(found, Mapping) else {name: found}
     try:
-        return {str(key): float(value) for key, value in numbers.items()}
+        return {str(key): float(value) for key, value in named.items()}
     except (TypeError, ValueError):
         raise SettingError(
             f"{name} returned {found!r}",

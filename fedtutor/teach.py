@@ -11,10 +11,8 @@ that stops being true. In validation, where the environment variable FEDTUTOR_VA
 is an error; with parameters of a reader's own it is a remark.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from textwrap import fill
@@ -25,34 +23,32 @@ from matplotlib import rcParams
 from torch.testing import assert_close
 
 from . import __version__, tasks
+from .comparison import different_seeds
 from .difference import Difference
 from .engine.files import DATA, key_of, load_json, save_json
 from .engine.own_code import fingerprint
 from .engine.workers import device_of
 from .errors import FedtutorError, SettingError, choose
+from .evaluation import own_accuracy
 from .experiments import recipes
 from .experiments.run import different
 from .figures.drawing import RC, SCREEN
 from .figures.output import to_png
 from .history import OWN
 from .notebook import exercises
+from .notebook.check import CheckError
 from .notebook.diagram import drawn
+from .notebook.start import KERNEL, NAMES, parameter
 from .papers import Claims
 from .papers.printed import PAPERS
 from .papers.verdicts import RECORDS
 from .scenarios import SCENARIOS
 from .settings import Settings
 
-NAMES = ("profile", "scenario", "seeds", "methods", "device", "overrides")
 USUAL = {"profile": "quick", "scenario": None, "device": "auto", "overrides": {}}
 MEASURED = DATA / "measured"
 PLAIN = (str, int, float, list, tuple, dict, type(None))  # what a parameter may be
-KERNEL = {"In", "Out", "get_ipython", "exit", "quit", "open", "teach"}
 mark, mark_each = exercises.mark, exercises.mark_each
-
-
-class CheckError(FedtutorError, AssertionError):
-    """Two values that should agree and do not."""
 
 
 class ExpectationError(FedtutorError, AssertionError):
@@ -117,7 +113,7 @@ def start(
             plain = isinstance(names[name], PLAIN) and name not in KERNEL
             if plain and not name.startswith("_"):
                 choose(name, NAMES, kind="parameter", where="parameters cell")
-    given = {name: _read(name, names) for name in NAMES}
+    given = {name: parameter(name, names) for name in NAMES}
     written = {**USUAL, "seeds": list(seeds), "methods": list(methods)}
     written["overrides"] = dict(overrides or {})
     if isinstance(given["scenario"], str):
@@ -129,7 +125,7 @@ def start(
     _lesson = Lesson(
         lesson,
         loaded,
-        _seeds(given["seeds"]),
+        different_seeds(given["seeds"], where="parameters cell"),
         different(given["methods"], where="parameters cell"),
         device_of(given["device"]),
         as_written,
@@ -260,7 +256,7 @@ def measured(function: Callable) -> Callable:
         for seed in seeds:
             now = seed == seeds[0] or record or str(seed) not in known
             found = function(seed) if now else known[str(seed)]
-            rows[seed] = tasks._numbers(found, function)
+            rows[seed] = tasks.numbers(found, function)
         if record:
             values = known | {str(seed): rows[seed] for seed in seeds}
             save_json(path, {"key": key, "values": values})
@@ -281,7 +277,7 @@ def again(runs, seed: int | None = None) -> None:
             if hasattr(task.scenario, "of"):  # a committed run has not built its images
                 task = replace(task, scenario=task.scenario.of(first))
             now = tasks.train(task, None, None, os.cpu_count() or 1)
-            if _agree(task.label, *({OWN: _own(one["history"])} for one in (now, record))):
+            if _agree(task.label, *({OWN: own_accuracy(one["history"])} for one in (now, record))):
                 print(f"{task.label}, seed {first}: trained here again, as in the record")
 
 
@@ -355,13 +351,6 @@ def _agree(name: str, now: Mapping, kept: Mapping) -> bool:
     return same
 
 
-def _own(history: Mapping) -> float:
-    """Accuracy on own domains after the last round, a share, mean over clients."""
-    last, tests = history["accuracy"][-1]["matrix"], history["tests"]
-    own = [row[tests.index(domain)] for row, domain in zip(last, history["domains"], strict=True)]
-    return sum(own) / len(own)
-
-
 def _show(data: dict, metadata: Mapping | None = None) -> None:
     """Display all forms of one output; in a plain script, print the plain one."""
     from IPython import get_ipython
@@ -371,30 +360,3 @@ def _show(data: dict, metadata: Mapping | None = None) -> None:
         print(data["text/plain"])
     else:
         display(data, metadata=metadata or {}, raw=True)
-
-
-def _read(name: str, names: dict):
-    """A parameter's value; a text that is JSON, as papermill hands it over, is read as such."""
-    if name not in names:
-        raise SettingError(
-            f"the parameter {name!r} is missing",
-            where="parameters cell",
-            do=f"assign all six: {', '.join(NAMES)}",
-        )
-    value = names[name]
-    if isinstance(value, str) and name in ("seeds", "methods", "overrides"):
-        with suppress(ValueError):
-            value = json.loads(value)
-    return None if name == "scenario" and value in ("", "None") else value
-
-
-def _seeds(value) -> list[int]:
-    value = [value] if isinstance(value, int) else value
-    whole = isinstance(value, list) and all(type(v) is int and v >= 0 for v in value)
-    if not whole or not value or len(set(value)) < len(value):
-        raise SettingError(
-            f"seeds = {value!r}",
-            where="parameters cell",
-            do="give a list of different whole numbers from 0",
-        )
-    return value

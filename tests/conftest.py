@@ -47,6 +47,19 @@ def own_tables():
         table.update(kept)
 
 
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory):
+    """An IPython session without a kernel, and without a trace in the home folder."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    InteractiveShell.clear_instance()
+    config = Config({"HistoryAccessor": {"enabled": False}})
+    folder = str(tmp_path_factory.mktemp("ipython"))
+    yield InteractiveShell.instance(config=config, ipython_dir=folder)
+    InteractiveShell.clear_instance()
+
+
 @pytest.fixture
 def two_threads():
     """PyTorch computes with two threads, as on a reader's machine: who sets one is noticed."""

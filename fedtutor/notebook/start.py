@@ -24,6 +24,7 @@ import torch
 from tqdm.notebook import tqdm
 
 from .. import __version__, figures, methods, scenarios
+from ..comparison import different_seeds
 from ..engine.workers import device_of
 from ..errors import SettingError, choose
 from ..experiments import commits, looks, recipes
@@ -35,8 +36,9 @@ from ..federation import Federation
 from .diagram import diagram
 
 NAMES = ("profile", "scenario", "seeds", "methods", "device", "overrides")
-AS_JSON = {"seeds": '-p seeds "[0, 1, 2]"', "methods": """-p methods '["solo", "fedavg"]'""",
-           "overrides": """-p overrides '{"rounds": 4}'"""}  # fmt: skip
+AS_JSON = {"seeds": 'whole numbers, such as -p seeds "[0, 1, 2]"',
+           "methods": """names, such as -p methods '["solo", "fedavg"]'""",
+           "overrides": """a table, such as -p overrides '{"rounds": 4}'"""}  # fmt: skip
 SHORT_RUNS = (3, 4)  # the seeds that only these are recorded with
 KERNEL = {"In", "Out", "get_ipython", "exit", "quit", "open", "start"}
 
@@ -234,7 +236,7 @@ def start(names: dict, *, recipe: str) -> Run:
         for name in names:
             if not name.startswith("_") and name not in KERNEL:
                 choose(name, NAMES, kind="parameter", where="parameters cell")
-    given = {name: _read(name, names) for name in NAMES}
+    given = {name: parameter(name, names) for name in NAMES}
     loaded = recipes.load(
         recipe, profile=given["profile"], scenario=given["scenario"], overrides=given["overrides"]
     )
@@ -242,7 +244,7 @@ def start(names: dict, *, recipe: str) -> Run:
     run = Run(
         recipe=loaded,
         scenario=loaded.build(),
-        seeds=_seeds(given["seeds"]),
+        seeds=different_seeds(given["seeds"], where="parameters cell"),
         methods=different(given["methods"], where="parameters cell"),
         device=device_of(given["device"]),
         threads=min(8, cores or 1),
@@ -281,7 +283,7 @@ def _footer(names, profile: str, seeds) -> str:
     return f"{', '.join(names)} · {profile} · {kind} {', '.join(map(str, seeds))}"
 
 
-def _read(name: str, names: dict):
+def parameter(name: str, names: dict):
     """A parameter's value; text that is JSON (papermill's `-p`) is read as such."""
     if name not in names:
         raise SettingError(
@@ -297,17 +299,6 @@ def _read(name: str, names: dict):
         except ValueError as error:
             raise SettingError(
                 f"{name} = {value!r} is not JSON ({error})", where="parameters cell",
-                do=f"write for example {AS_JSON[name]}",
+                do=f"write {AS_JSON[name]}",
             ) from None  # fmt: skip
     return None if name == "scenario" and value in ("", "None") else value
-
-
-def _seeds(value) -> list[int]:
-    value = [value] if isinstance(value, int) else value
-    whole = isinstance(value, list) and all(type(v) is int and v >= 0 for v in value)
-    if not whole or not value or len(set(value)) < len(value):
-        raise SettingError(
-            f"seeds = {value!r}", where="parameters cell",
-            do="give a list of different whole numbers from 0, such as [0, 1, 2]",
-        )  # fmt: skip
-    return value

@@ -54,7 +54,7 @@ def direction(values: Sequence[float]) -> int:
 def weakest(comparisons: Mapping[str, Sequence[float]]) -> str:
     """Which of several comparisons decides a claim that expects all to be positive.
 
-    comparisons: what is compared -> one number per seed. See `difference.weakest`.
+    comparisons: what is compared -> one number per seed. See `difference.decided`.
     """
     return decided({name: Difference(tuple(v)) for name, v in comparisons.items()})[0]
 

@@ -56,19 +56,6 @@ def start(names=None, **changes) -> teach.Lesson:
     )
 
 
-@pytest.fixture(scope="module")
-def shell(tmp_path_factory):
-    """An IPython session without a kernel, and without a trace in the home folder."""
-    from IPython.core.interactiveshell import InteractiveShell
-    from traitlets.config import Config
-
-    InteractiveShell.clear_instance()
-    config = Config({"HistoryAccessor": {"enabled": False}})
-    folder = str(tmp_path_factory.mktemp("ipython"))
-    yield InteractiveShell.instance(config=config, ipython_dir=folder)
-    InteractiveShell.clear_instance()
-
-
 @pytest.fixture
 def cell(shell):
     """Call something as a notebook's cell does: -> the cell, as it stands in the file."""

@@ -377,19 +377,6 @@ def test_a_finding_starts_with_a_capital_letter(method, other, values, text):
     assert figures.finding(method, other, values, [0.5, 0.5]) == text
 
 
-@pytest.fixture(scope="module")
-def shell(tmp_path_factory):
-    """An IPython session without a kernel, and without a trace in the home folder."""
-    from IPython.core.interactiveshell import InteractiveShell
-    from traitlets.config import Config
-
-    InteractiveShell.clear_instance()
-    config = Config({"HistoryAccessor": {"enabled": False}})
-    folder = str(tmp_path_factory.mktemp("ipython"))
-    yield InteractiveShell.instance(config=config, ipython_dir=folder)
-    InteractiveShell.clear_instance()
-
-
 @pytest.fixture
 def displayed(shell):
     """What goes through IPython's display machinery."""
