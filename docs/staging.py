@@ -7,7 +7,6 @@ text.
 
 import re
 import shutil
-from fnmatch import fnmatch
 from pathlib import Path
 from posixpath import dirname, join, normpath
 
@@ -27,8 +26,8 @@ PAGES = {  # caption in the navigation -> its pages, as patterns; what is not th
         "data/published/README.md",
         "data/results/README.md",
         "data/attacks/README.md",
-        "data/looks/README.md",
         "data/rehearsals/README.md",
+        "data/tuning/README.md",
     ],
     "Use it": [
         "docs/compare.md",
@@ -50,7 +49,6 @@ PAGES = {  # caption in the navigation -> its pages, as patterns; what is not th
     ],
 }
 TITLES = {"README.md": "Install, and what was found", REFERENCE: "Every public name"}
-SERVANTS = ["seen_*.py", "doubts*.py", "conditions.py", "rows.py"]  # of one notebook
 LINK = re.compile(
     r"(?P<code>```.*?```|`[^`\n]+`)"
     r"|(?<!!)\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])*)\]\((?!\w+:)(?P<path>[^()\s#]*)#?(?P<at>[^()\s]*)\)",
@@ -110,8 +108,7 @@ def put_page(folder: Path, name: str, text: str, known: set[str]) -> None:
 
 def is_public(module: Path) -> bool:
     """Whether a file of the package is in the reference; a folder is what its first file is."""
-    private = fnmatch(module.name, "_*") and module.name != "__init__.py"
-    return not private and not any(fnmatch(module.name, servant) for servant in SERVANTS)
+    return module.name == "__init__.py" or not module.name.startswith("_")
 
 
 def linked(text: str, name: str, known: set[str]) -> str:

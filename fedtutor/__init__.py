@@ -9,12 +9,24 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 __all__ = [
-    "Federation", "Settings", "compare", "losses", "methods", "papers", "plots", "run", "scenarios",
-]  # fmt: skip
+    "Federation",
+    "Settings",
+    "compare",
+    "losses",
+    "methods",
+    "papers",
+    "plots",
+    "run",
+    "scenarios",
+]
 
 _HOMES = {
-    "Federation": "federation", "Settings": "settings", "compare": "comparison", "run": "rounds"
-}  # fmt: skip
+    "Federation": "federation",
+    "Settings": "settings",
+    "compare": "comparison",
+    "run": "rounds",
+    "check": "processes.checking",  # called as `methods.check`
+}
 
 
 def __getattr__(name: str):

@@ -1,9 +1,9 @@
-"""The only door between client and server.
+"""The channel between clients and server: every message goes through `Channel.send`.
 
-Whatever crosses goes through `Channel.send`. It hands over a detached copy, so that nobody trains
-on another's tensors; it always counts bytes; it keeps the payload only where the recipe asks for
-it, for the reader and for the attacks of notebook 06; and it can carry filters, such as noise for
-differential privacy or compression.
+It delivers a detached copy, so that a receiver never trains on the sender's tensors, and it always
+counts bytes. It keeps the payload only where the setting `record` asks for it, for a reader and for
+the attacks of notebook 06. Filters can change a message on its way, for example by adding noise for
+differential privacy, or by compressing it.
 """
 
 import threading

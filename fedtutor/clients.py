@@ -12,9 +12,7 @@ from .randomness import generator
 
 
 class Server:
-    """Holds what the method puts there: networks in `models`, tensors and numbers in `state`."""
-
-    optimizer, steps, has_networks, data = None, 0, True, None  # clients have their own
+    """The server. models: networks by their roles; state: tensors and plain values of a method."""
 
     def __init__(self):
         self.models: dict[str, torch.nn.Module] = {}
@@ -22,37 +20,44 @@ class Server:
 
     @property
     def model(self) -> torch.nn.Module:
+        """The network of the role "model"."""
         return self.models["model"]
 
 
-class Client(Server):
-    """One participant: `data`, networks, an optimizer, random numbers of its own.
+class Client:
+    """One participant: its data, networks, optimizer, and random numbers of its own.
 
-    `data` is what it trains on: its `private` images, or virtual ones in their place. `settings`,
-    `scenario` (how networks see images), `device` and `artifacts` are those of its `place`: the
-    federation here, and one with this client alone where it has a process of its own. Its networks
-    are built when they are first asked for: who never takes part holds none.
+    id, domain: its names in the scenario. private: its own images. data: what it trains on, its
+    private images or virtual ones in their place. network: the name of its architecture in
+    `models.MODELS`. models: its networks by their roles, "model" among them. state: tensors and
+    plain values that the method keeps. held: what lasts for one exchange, such as a graph (see
+    `Federation.ask`). steps: optimizer steps so far. loss: of the last
+    local epoch, per image. round_: the number of this round.
+
+    Networks are built when they are first asked for, so a client that never takes part holds none.
+    `federation` is the client's own; in a separate process, it has this client alone.
     """
 
-    def __init__(self, id: str, domain: str, data, *, seed: int, place=None, network: str = ""):
-        super().__init__()
-        self.id, self.domain, self.data, self.seed = id, domain, data, seed
-        self._models: dict | None = None  # until somebody asks for `models`
-        self.private, self.network = data, network  # its name in `models.MODELS`
-        self.place = place
+    def __init__(self, id: str, domain: str, data, *, seed: int, federation=None, network=""):
+        self.id, self.domain, self.data, self.private = id, domain, data, data
+        self.seed, self.federation, self.network = seed, federation, network
+        self.state: dict = {}
         self.optimizer = None
-        self.held: dict = {}  # between two requests of one exchange, such as a graph; see `fed.ask`
-        self.once: Once | None = None  # while it trains for several epochs
-        self.steps = 0  # optimizer steps so far
+        self.held: dict = {}
+        self.once: Once | None = None  # while it trains for several epochs, see `fixed`
+        self.steps, self.loss = 0, None
         self.round_ = 0
+        self._models: dict | None = None  # until somebody asks for `models`
         self._generators: dict[str, torch.Generator] = {}
         self._drawn_in = 0  # the round of these generators
 
     @property
     def models(self) -> dict[str, torch.nn.Module]:
-        """Its networks by their roles, "model" among them; set to None, they are built anew."""
+        """Its networks by their roles; set to None, they are built anew."""
         if self._models is None:
-            self._models = self.place.networks(self)
+            fed = self.federation
+            built = fed.method.build(self, fed.new.maker(self.id, self.network))
+            self._models = checks.networks(fed.method, built)
             self._prepare()
         return self._models
 
@@ -60,11 +65,48 @@ class Client(Server):
     def models(self, value: dict | None) -> None:
         self._models = value
 
-    has_networks = property(lambda self: self._models is not None)
-    settings = property(lambda self: self.place.settings)
-    scenario = property(lambda self: self.place.scenario)
-    device = property(lambda self: self.place.device)
-    artifacts = property(lambda self: self.place.artifacts)
+    @property
+    def model(self) -> torch.nn.Module:
+        """The network of the role "model"."""
+        return self.models["model"]
+
+    @property
+    def has_networks(self) -> bool:
+        """Whether its networks have been built."""
+        return self._models is not None
+
+    @property
+    def settings(self):
+        """The settings of its federation."""
+        return self.federation.settings
+
+    @property
+    def scenario(self):
+        """The scenario of its federation: classes, and how networks see images."""
+        return self.federation.scenario
+
+    @property
+    def device(self) -> torch.device:
+        """Where its networks and images are."""
+        return self.federation.device
+
+    @property
+    def artifacts(self):
+        """Finished stages, see `Federation.artifact`."""
+        return self.federation.artifacts
+
+    @property
+    def layout(self) -> dict:
+        """What the server knows of its network "model" from the start, like its name.
+
+        "features": their number; "weights": name -> shape; "trained": how many are trained.
+        """
+        network = self.model
+        return {
+            "features": getattr(network, "feature_size", None),
+            "weights": {name: list(value.shape) for name, value in network.state_dict().items()},
+            "trained": sum(p.numel() for p in network.parameters() if p.requires_grad),
+        }
 
     def generator(self, purpose: str, device="cpu") -> torch.Generator:
         """This client's random numbers for `purpose` in this round."""
@@ -76,16 +118,14 @@ class Client(Server):
         return self._generators[purpose]
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        """All trainable tensors of all its networks."""
-        layers = [layer for m in self.models.values() for _, layer in models.layers_of(m)]
-        held = [p for layer in layers for p in layer._parameters.values() if p is not None]
-        return [p for p in dict.fromkeys(held) if p.requires_grad]  # a shared one once
+        """All trainable tensors of all its networks; one that two networks share comes once."""
+        held = [p for network in self.models.values() for p in network.parameters()]
+        return [p for p in dict.fromkeys(held) if p.requires_grad]
 
     def train(self, mode: bool = True) -> None:
         """Switch all its networks to training (or evaluation) mode."""
-        for model in self.models.values():
-            if any(layer.training != mode for _, layer in models.layers_of(model)):
-                model.train(mode)
+        for network in self.models.values():
+            network.train(mode)
 
     def fixed(self, role: str, what: str, compute: Callable, x: torch.Tensor) -> torch.Tensor:
         """compute(network, x) of a network that does not change while the client trains.
@@ -101,13 +141,13 @@ class Client(Server):
         return self.once((role, what), partial(compute, network), x)
 
     def begin_round(self, round_: int) -> None:
-        """Forget what is of the last round; dropout draws from the random numbers of this one."""
+        """Forget what belongs to the last round; dropout draws from this round's numbers."""
         self.round_, self._generators, self.held = round_, {}, {}
         if self._models is not None:
             self._prepare()
 
     def _prepare(self) -> None:
         self.train()
-        for model in self._models.values():
-            if getattr(model, "draws", True):
-                models.use_generator(model, self.generator("dropout", self.device))
+        for network in self._models.values():
+            if getattr(network, "draws", True):
+                models.use_generator(network, self.generator("dropout", self.device))

@@ -9,7 +9,6 @@ import json
 import re
 from importlib import import_module
 from pathlib import Path
-from typing import get_origin
 
 from . import __version__
 from .errors import SettingError
@@ -176,6 +175,11 @@ def _options_of_federate(job) -> None:
     )
     _folder(job, "keep runs there, and go on from them; default: nothing is kept")
     job.add_argument(
+        "--leave-out",
+        action="store_true",
+        help="go on without a client that does not answer, rather than stop",
+    )
+    job.add_argument(
         "--timeout",
         type=float,
         default=600,
@@ -308,15 +312,13 @@ def changes(options, methods) -> dict:
 def _value(key: str, text: str):
     """A value as the setting or parameter wants it: a text, a list "a,b", or what JSON says."""
     from .methods import METHODS, parameters
-    from .settings import FIELDS
+    from .settings import Settings
 
     head, _, name = key.rpartition(".")
-    kind = FIELDS[key].type if key in FIELDS else None
-    if head in METHODS and (known := parameters(head)).keys() >= {name}:
-        kind = type(known[name])
-    if kind is str:
+    usual = (parameters(head) if head in METHODS else vars(Settings())).get(name)
+    if isinstance(usual, str):
         return text
-    many = list in (kind, get_origin(kind)) and not text.startswith("[")
+    many = isinstance(usual, list) and not text.startswith("[")
     return [_plain(part.strip()) for part in text.split(",")] if many else _plain(text)
 
 

@@ -113,8 +113,11 @@ def load(path: Path) -> None:
     except FedtutorError:
         raise
     except Exception as error:  # whatever a reader's file raises
-        lines = [at.lineno for at in traceback.extract_tb(error.__traceback__, limit=-9)
-                 if at.filename == str(path)]  # fmt: skip
+        lines = [
+            at.lineno
+            for at in traceback.extract_tb(error.__traceback__, limit=-9)
+            if at.filename == str(path)
+        ]
         line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) else lines[-1:]
         place = f", line {line if isinstance(line, int) else line[0]}" if line else ""
         raise SettingError(

@@ -20,9 +20,9 @@ import pandas as pd
 from . import methods, scenarios
 from .difference import Difference
 from .engine.workers import device_of
-from .errors import DataError, SettingError, choose
+from .errors import DataError, SettingError, choose, whole
 from .experiments import results
-from .experiments.recipes import Recipe
+from .experiments.recipes import DRAWN, SPLIT, Recipe
 from .history import MESSAGES, ON, OTHERS, OWN, History, long_table
 from .methods import METHODS, Method
 from .scenarios import Scenario
@@ -47,15 +47,16 @@ def compare(
     """Run each method with each seed, or read what is recorded, and lay the runs side by side.
 
     methods: names, `Method` objects, or a dict of label -> either. scenario: a name (then every
-    seed draws images of its own, unless the scenario has only one draw), a `Scenario` (the same
-    images for all seeds), or a function seed -> `Scenario`. settings: a `Settings`, or a recipe
-    of `experiments.recipes.load`, which brings its scenario and the parameters of its methods;
-    single settings by keyword, such as rounds=20, go before. jobs: processes at once, by
-    default one per core; the numbers are the same for any of them. folder: where runs are kept,
-    and where an interrupted one goes on. recorded: a file of such lines that is read, too, and
-    written only where the environment variable FEDTUTOR_RECORD is set; a lesson commits it.
-    on_round(fed) is called after each round, in the process that trains. measure(fed) is called
-    after the last one and returns a number, or a dict of numbers, that is kept with the run.
+    seed draws private images of its own, unless the scenario has only one draw), a `Scenario`
+    (the same images for all seeds), or a function seed -> `Scenario`. settings: a `Settings`,
+    or a recipe of `experiments.recipes.load`, which brings its scenario and the parameters of
+    its methods, and what it has of another scenario that is named; single settings by keyword,
+    such as rounds=20, go before. jobs: processes at once, by default one per core; the numbers
+    are the same for any of them. folder: where runs are kept, and where an interrupted one goes
+    on. recorded: a file of such lines that is read, too, and written only where the environment
+    variable FEDTUTOR_RECORD is set; a lesson commits it. on_round(fed) is called after each
+    round, in the process that trains. measure(fed) is called after the last one and returns a
+    number, or a dict of numbers, that is kept with the run.
 
     A method that is written in a cell reaches the processes by cloudpickle; where it cannot,
     and where `on_round` or `measure` cannot, runs follow one another in this process. A run
@@ -67,7 +68,7 @@ def compare(
     store, pairs, waiting = Store(folder, recorded), {}, {}
     for seed in seeds:
         for label, method in named.items():
-            task = Task(label, method, images, _plain(base), seed, device, measure)
+            task = Task(label, method, images, _plain(base, method), seed, device, measure)
             if not (record := _committed(base, task)):
                 task = replace(task, scenario=images.of(seed))
                 record = store.find(task)
@@ -116,38 +117,54 @@ class Comparison:
 
         method | seed | own domain | other domains | bytes | seconds | failed | what was measured.
         Accuracies in percent after the last round, mean over clients; "other domains" is missing
-        with one test set. `failed` is "" or the reason.
+        with one test set. `failed` is "" or the reason. With the setting `top` an accuracy is
+        top-`top`.
         """
+        return self._runs(1)
+
+    def _runs(self, last: int) -> pd.DataFrame:
+        """`runs`, accuracies as the mean over the `last` evaluated rounds."""
+        whole("last", last, 1, "Comparison")
         rows = []
         for task, record in self.pairs:
             row = {"method": task.label, "seed": task.seed, OWN: np.nan, OTHERS: np.nan}
             history, measured = record["history"], record["measured"].get(task.measure_id, {})
             if not record["failed"]:
-                last = long_table([({}, {**history, "accuracy": history["accuracy"][-1:]})])
-                row |= last.groupby("on", observed=True)["accuracy"].mean().to_dict()
+                ends = [e for e in history["accuracy"] if e["moment"] == "end" and e["round"]]
+                if len(ends) < last:
+                    raise SettingError(
+                        f"last = {last}, but {task.label} was evaluated after {len(ends)} rounds",
+                        where="Comparison",
+                        do="give fewer, or run more rounds, with a smaller eval_every",
+                    )
+                found = long_table([({}, {**history, "accuracy": ends[-last:]})])
+                row |= found.groupby("on", observed=True)["accuracy"].mean().to_dict()
             row["bytes"] = sum(part["bytes"] for part in history.get("bytes", []))
             row["seconds"] = sum(history.get("seconds", []))
             rows.append({**row, "failed": record["failed"], **measured})
         return pd.DataFrame(rows)
 
-    def values(self, on: str = OWN) -> pd.DataFrame:
+    def values(self, on: str = OWN, *, last: int = 1) -> pd.DataFrame:
         """One number per seed and method: rows are seeds, columns methods.
 
         on: "own" or "others" (accuracy there, in percent), or the name of what was measured.
+        last: accuracies are means over so many of the last evaluated rounds (FCCL+ Table VIII:
+        three); `SettingError` where fewer were evaluated.
         """
         known = [*ON, *self.runs.columns[self.runs.columns.get_loc("failed") + 1 :]]
         column = ON.get(on) or choose(on, known, kind="side or measure", where="Comparison")
-        wide = self.runs.pivot(index="seed", columns="method", values=column)
+        runs = self._runs(last) if column in ON.values() else self.runs
+        wide = runs.pivot(index="seed", columns="method", values=column)
         return wide[list(dict.fromkeys(self.runs["method"]))]
 
-    def table(self, on: str = OWN) -> pd.DataFrame:
+    def table(self, on: str = OWN, *, last: int = 1) -> pd.DataFrame:
         """A row per method: mean | low | high | n | failed, low to high being the 95 % interval.
 
-        Numbers are numbers: `.round(1)`, `.to_csv()`, `.to_markdown()`, `.to_latex()` follow. With
-        one seed there is no interval.
+        on, last: as for `values`. Numbers are numbers: `.round(1)`, `.to_csv()`, `.to_markdown()`,
+        `.to_latex()` follow. With one seed there is no interval.
         """
         rows = {}
-        for method, values in self.values(on).items():
+        for method, values in self.values(on, last=last).items():
             found = Difference(values.dropna()) if values.notna().any() else None
             low, high = found.interval() if found and found.n > 1 else (np.nan, np.nan)
             mean, n = (found.mean, found.n) if found else (np.nan, 0)
@@ -156,12 +173,13 @@ class Comparison:
         frame = pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
         return frame.astype({"n": int, "failed": int})
 
-    def difference(self, a: str, b: str, on: str = OWN, **about) -> Difference:
+    def difference(self, a: str, b: str, on: str = OWN, *, last: int = 1, **about) -> Difference:
         """`a` minus `b`, of the seeds that both have; see `Difference` for `about`.
 
-        Raises `SettingError` for a method that was not compared, and where no seed has both.
+        on, last: as for `values`. Raises `SettingError` for a method that was not compared, and
+        where no seed has both.
         """
-        values = self.values(on)
+        values = self.values(on, last=last)
         for name in (a, b):
             choose(name, list(values), kind="method", where="Comparison.difference")
         both = (values[a] - values[b]).dropna()
@@ -182,6 +200,7 @@ class Comparison:
         task = self.pairs[0][0]
         seeds = ", ".join(str(seed) for seed in dict.fromkeys(t.seed for t, _ in self.pairs))
         words = f"{task.scenario.name}, {task.settings.rounds} rounds, seeds {seeds}"
+        words += f", top-{task.settings.top} accuracy" * (task.settings.top > 1)
         return words, task.scenario.stand_in
 
     def curves(self, on: str | Sequence[str] = OWN, **look):
@@ -238,17 +257,23 @@ def _settings(given, scenario, single: dict) -> tuple[object, "Images"]:
     for key in single:
         choose(key, FIELDS, kind="setting", where="compare")
     if isinstance(given, Recipe):
-        given = given.change(single) if single else given
-        options = given.scenario_options if scenario is None else None
-        return given, Images(given.scenario if scenario is None else scenario, options)
+        name = scenario if isinstance(scenario, str) else given.scenario
+        given = given.change(single, scenario=name)
+        if scenario is None or isinstance(scenario, str):
+            return given, Images(name, given.scenario_options)
+        return given, Images(scenario)
     if not isinstance(given, Settings | None):
         raise SettingError(f"settings = {given!r}", where="compare", do="give Settings(rounds=3)")
     base = replace(given, **single) if given else Settings(**single)
     return base, Images("digits-mini" if scenario is None else scenario)
 
 
-def _plain(base) -> Settings:
-    return base.settings if isinstance(base, Recipe) else base
+def _plain(base, method: Method) -> Settings:
+    """The settings; of a recipe with the learning rate that it has for this method."""
+    if not isinstance(base, Recipe):
+        return base
+    registered = METHODS.get(method.name) is type(method)  # else it is one that extends that
+    return base.settings_of(method.name) if registered else base.settings
 
 
 def _committed(base, task: Task) -> dict | None:
@@ -281,9 +306,9 @@ class Images:
 
     def __init__(self, given, options: dict | None = None):
         self.given, self.options, self.built = given, options, {}
-        self.draws = options is None and "split_seed" in (
-            scenarios.options(given) if isinstance(given, str) else ()
-        )
+        if options is None and isinstance(given, str) and SPLIT in scenarios.options(given):
+            self.options = {SPLIT: DRAWN}
+        self.draws = (self.options or {}).get(SPLIT) == DRAWN
 
     @property
     def name(self) -> str:
@@ -304,8 +329,8 @@ class Images:
 
     def _build(self, seed: int) -> Scenario:
         if not callable(self.given):
-            drawn = {"split_seed": seed} if self.draws else {}
-            return scenarios.build(self.given, **(self.options or {}), **drawn)
+            drawn = {SPLIT: seed} if self.draws else {}
+            return scenarios.build(self.given, **{**(self.options or {}), **drawn})
         if not isinstance(found := self.given(seed), Scenario):
             raise DataError(
                 f"{found!r} is no scenario",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from .errors import SettingError
 
@@ -112,7 +112,7 @@ class Difference:
             return 1.0
         if self.sd == 0:
             return 0.0 if self.mean else 1.0
-        return float(stats.ttest_1samp(self.values, 0.0).pvalue)
+        return float(scipy.stats.ttest_1samp(self.values, 0.0).pvalue)
 
     @property
     def direction(self) -> int:
@@ -201,7 +201,7 @@ class Difference:
     def _around(self, level: float, width: float) -> tuple[float, float]:
         if self.n == 1:
             return -math.inf, math.inf
-        half = float(stats.t.ppf((1 + level) / 2, self.n - 1)) * self.sd * width
+        half = float(scipy.stats.t.ppf((1 + level) / 2, self.n - 1)) * self.sd * width
         return self.mean - half, self.mean + half
 
     def _within(self, center: float, margin: float) -> bool:
@@ -258,8 +258,8 @@ def _seeds_for_direction(effect: float) -> int:
     """Seeds with which a two-sided t-test finds a mean of `effect` deviations."""
 
     def power(n: int) -> float:
-        t, shift = stats.t.ppf(1 - LEVEL / 2, n - 1), math.sqrt(n) * effect
-        return stats.nct.sf(t, n - 1, shift)  # what the other side adds is no right verdict
+        t, shift = scipy.stats.t.ppf(1 - LEVEL / 2, n - 1), math.sqrt(n) * effect
+        return scipy.stats.nct.sf(t, n - 1, shift)  # what the other side adds is no right verdict
 
     return _least(power)
 
@@ -269,9 +269,9 @@ def _seeds_for_equivalence(mean: float, margin: float) -> int:
 
     def power(n: int) -> float:
         df, root = n - 1, math.sqrt(n)
-        t = stats.t.ppf(1 - LEVEL, df)
-        above = stats.nct.sf(t, df, root * (mean + margin))
-        below = stats.nct.cdf(-t, df, root * (mean - margin))
+        t = scipy.stats.t.ppf(1 - LEVEL, df)
+        above = scipy.stats.nct.sf(t, df, root * (mean + margin))
+        below = scipy.stats.nct.cdf(-t, df, root * (mean - margin))
         return above + below - 1
 
     return _least(power)

@@ -26,7 +26,8 @@ from torch.nn import functional as F
 from . import losses
 from .channel import SERVER
 from .engine.artifacts import artifact
-from .engine.siamese import siamese
+from .engine.private_pixels import private_matching
+from .engine.siamese import siamese_by_class
 from .errors import DataError, DivergenceError, SettingError, choose
 from .images import Images
 from .models.layers import initialize
@@ -35,6 +36,7 @@ from .settings import VIRTUAL_AUGMENT, VIRTUAL_INITS
 
 REST = 250  # steps after which a long distillation is kept, so that it can go on from there
 CHUNK = 500  # private images per forward pass
+MATCHING = ("lr", "momentum", "batch", "augment", "clip", "noise")  # settings `virtual_...`
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,12 +51,15 @@ class VirtualImages:
         tensors = isinstance(self.x, Tensor) and isinstance(self.y, Tensor)
         right = tensors and self.x.dtype == torch.float32 and self.x.ndim == 4
         if not right or self.y.ndim != 1 or len(self.x) != len(self.y):
-            x, y = (f"{v.dtype} {list(v.shape)}" if isinstance(v, Tensor) else type(v).__name__
-                    for v in (self.x, self.y))  # fmt: skip
+            x, y = (
+                f"{v.dtype} {list(v.shape)}" if isinstance(v, Tensor) else type(v).__name__
+                for v in (self.x, self.y)
+            )
             raise DataError(
-                f"the images are {x}, the labels {y}", where=str(self.source),
+                f"the images are {x}, the labels {y}",
+                where=str(self.source),
                 do="give float32 [n, channels, height, width], one label each",
-            )  # fmt: skip
+            )
 
     def __repr__(self) -> str:
         return f"VirtualImages({len(self)} x {list(self.x.shape[1:])}, {self.source})"
@@ -83,8 +88,9 @@ def class_statistics(private: Images, scenario, *, reading: str = "paper") -> di
     """
     member = F.one_hot(private.y, scenario.num_classes).to(torch.float64)
     x, count = private.x.to(torch.float64), member.sum(0)
-    mean, std = (torch.tensor(v, dtype=torch.float64, device=x.device)
-                 for v in (scenario.mean, scenario.std))  # fmt: skip
+    mean, std = (
+        torch.tensor(v, dtype=torch.float64, device=x.device) for v in (scenario.mean, scenario.std)
+    )
     if reading == "code":
         x = (x / 255 - mean[:, None, None]) / std[:, None, None]
     below = (count.clamp(min=1) if reading == "paper" else count * 0 + len(private))[:, None]
@@ -93,12 +99,13 @@ def class_statistics(private: Images, scenario, *, reading: str = "paper") -> di
     if reading == "code":
         first, spread = first * (std * 255) + mean * 255, spread * (std * 255)
     owned = count > 0
-    return {"mean": (first * owned[:, None]).float(), "std": (spread * owned[:, None]).float(),
-            "owned": owned}  # fmt: skip
+    mean, std = ((value * owned[:, None]).float() for value in (first, spread))
+    return {"mean": mean, "std": std, "owned": owned}
 
 
-def drawn(statistics: dict[str, Tensor], ipc: int, shape: Sequence[int],
-          own: torch.Generator) -> VirtualImages:  # fmt: skip
+def drawn(
+    statistics: dict[str, Tensor], ipc: int, shape: Sequence[int], own: torch.Generator
+) -> VirtualImages:
     """`ipc` images of `shape` per owned class: every pixel from the normal of class and channel."""
     y = labels_of(statistics["owned"], ipc)
     mean, std = (statistics[key][y][:, :, None, None] for key in ("mean", "std"))
@@ -115,8 +122,9 @@ def labels_of(owned: Tensor, ipc: int) -> Tensor:
     return owned.nonzero()[:, 0].repeat_interleave(ipc)
 
 
-def initial(private: Images, scenario, *, ipc: int, init: str = "statistics",
-            own: torch.Generator) -> VirtualImages:  # fmt: skip
+def initial(
+    private: Images, scenario, *, ipc: int, init: str = "statistics", own: torch.Generator
+) -> VirtualImages:
     """What a distillation begins with: `ipc` images for each class that `private` has.
 
     - "statistics": pixels from N(mean, std) of the class, channel by channel (FedLGD Sec. 5.1);
@@ -143,21 +151,38 @@ def initial(private: Images, scenario, *, ipc: int, init: str = "statistics",
     return VirtualImages(private.x[torch.cat(rows)].float(), y, "private images")
 
 
-def match_distributions(x: Tensor, y: Tensor, private: Images, scenario, extractor: Callable, *,
-                        steps: int, lr: float = 1.0, momentum: float = 0.5, batch: int = 0,
-                        augment: str = "none", numbers: Callable, first: int = 0,
-                        velocity: Tensor | None = None) -> dict:  # fmt: skip
+def match_distributions(
+    x: Tensor,
+    y: Tensor,
+    private: Images,
+    scenario,
+    extractor: Callable,
+    *,
+    steps: int,
+    lr: float = 1.0,
+    momentum: float = 0.5,
+    batch: int = 0,
+    augment: str = "none",
+    clip: float = 0.0,
+    noise: float = 0.0,
+    numbers: Callable,
+    first: int = 0,
+    velocity: Tensor | None = None,
+) -> dict:
     """Move pixels so that the mean features of each class become those of `private` (Eq. 1).
 
     x: float32 [n, c, h, w] in the scale that networks see, y: int64 [n]. `extractor` is a network
     (iterative matching), or step -> network (DM: another one in every step); it runs in evaluation
     mode, with the running statistics of batch norm that it has, and is not changed. `batch`
-    private images per class and step, 0 for all. `numbers(step, purpose)` is a generator; steps
-    are counted from `first`, and with `velocity`, the memory of momentum, a later call goes on.
-    Returns {"x", "velocity", "losses": one per step}. Raises `DivergenceError` where the loss is no
-    number.
+    private images per class and step, 0 for all. With a `clip` above 0 the steps are those of
+    DP-SGD (`engine/private_pixels.py`). `numbers(step, purpose)` is a generator; steps are counted
+    from `first`, and with `velocity`, the memory of momentum, a later call goes on. Returns {"x",
+    "velocity", "losses": one per step}. Raises `DivergenceError` where the loss is no number.
     """
     choose(augment, VIRTUAL_AUGMENT, kind="virtual_augment", where="match_distributions")
+    if noise and not clip:
+        what, do = f"noise = {noise}, clip = 0", "noise needs a clip above 0"
+        raise SettingError(what, where="match_distributions", do=do)
     fixed = isinstance(extractor, nn.Module)
     once = fixed and not batch and augment == "none"  # then private features never change
     held = [(private.y == label).nonzero()[:, 0] for label in y.unique()]
@@ -170,8 +195,13 @@ def match_distributions(x: Tensor, y: Tensor, private: Images, scenario, extract
             index = torch.cat(_some(held, batch, numbers(step, "private")))
             x_private, y_private = scenario.inputs(private.x[index]), private.y[index]
             if augment == "siamese":
-                x_private, x = _changed(x_private, y_private, x, y, numbers(step, "augment"))
+                x_private, x = siamese_by_class(
+                    x_private, y_private, x, y, numbers(step, "augment")
+                )
             h_private = features(network, x_private)
+        if clip:
+            own = {"clip": clip, "noise": noise, "own": numbers(step, "privacy")}
+            return private_matching(h_private, y_private, network, x, y, **own)
         return losses.distribution_matching(
             h_private, y_private, network.features(x), y, num_classes=scenario.num_classes
         )
@@ -185,17 +215,6 @@ def features(network: nn.Module, x: Tensor) -> Tensor:
     return torch.cat([network.features(part) for part in x.split(CHUNK)])
 
 
-def _changed(x_private, y_private, x, y, own) -> list[Tensor]:
-    """Both sides under `siamese`, each class with a change of its own."""
-    parts, places = ([], []), ([], [])
-    for label in y.unique():
-        rows = [(labels == label).nonzero()[:, 0] for labels in (y_private, y)]
-        for i, part in enumerate(siamese([x_private[rows[0]], x[rows[1]]], own)):
-            parts[i].append(part)
-            places[i].append(rows[i])
-    return [torch.cat(p)[torch.cat(r).argsort()] for p, r in zip(parts, places, strict=True)]
-
-
 def _some(held: Sequence[Tensor], batch: int, own: torch.Generator) -> list[Tensor]:
     """`batch` indices of each class, drawn at random; 0 for all."""
     if not batch:
@@ -203,9 +222,17 @@ def _some(held: Sequence[Tensor], batch: int, own: torch.Generator) -> list[Tens
     return [h[torch.randperm(len(h), generator=own)[:batch].to(h.device)] for h in held]
 
 
-def match_gradients(x: Tensor, y: Tensor, network: nn.Module, target: Sequence[Tensor], *,
-                    steps: int, lr: float = 1.0, momentum: float = 0.5,
-                    distance: Callable = losses.gradient_distance) -> dict:  # fmt: skip
+def match_gradients(
+    x: Tensor,
+    y: Tensor,
+    network: nn.Module,
+    target: Sequence[Tensor],
+    *,
+    steps: int,
+    lr: float = 1.0,
+    momentum: float = 0.5,
+    distance: Callable = losses.gradient_distance,
+) -> dict:
     """Move pixels so that they pull `network` where `target` pulls it (FedLGD Eq. 5 and 6).
 
     x: float32 [n, c, h, w] in the scale that networks see, y: int64 [n]; `target`: one tensor per
@@ -223,8 +250,9 @@ def match_gradients(x: Tensor, y: Tensor, network: nn.Module, target: Sequence[T
     return _descend(x, away, range(steps), lr, momentum)
 
 
-def _descend(x: Tensor, loss_of: Callable, steps: range, lr: float, momentum: float,
-             velocity: Tensor | None = None) -> dict:  # fmt: skip
+def _descend(
+    x: Tensor, loss_of: Callable, steps, lr: float, momentum: float, velocity=None
+) -> dict:
     """Gradient descent with momentum on pixels; the loss of a step is loss_of(step, x)."""
     x, values = x.detach().clone(), []
     velocity = torch.zeros_like(x) if velocity is None else velocity
@@ -239,17 +267,17 @@ def _descend(x: Tensor, loss_of: Callable, steps: range, lr: float, momentum: fl
         if not math.isfinite(value):
             raise DivergenceError(
                 f"the loss of the virtual images is {value} in step {number}",
-                where="distillation", do="lower the learning rate of their pixels",
-            )  # fmt: skip
+                where="distillation",
+                do="lower the learning rate of their pixels",
+            )
     return {"x": x, "velocity": velocity, "losses": found}
 
 
 def prepare(fed) -> None:
     """Before round 1: virtual images take the place of private ones, if `virtual_ipc` asks.
 
-    So all methods of a comparison train on the same virtual images, and any method can.
-    `client.data` becomes what `distilled` makes; `client.private` stays. Nothing crosses, and a
-    second call changes nothing.
+    So all methods of a comparison train on the same ones. `client.data` becomes what `distilled`
+    makes; `client.private` stays. Nothing crosses, and a second call changes nothing.
     """
     if fed.settings.virtual_ipc:
         fed.ask(fed.clients, replace_data)
@@ -265,39 +293,39 @@ def distilled(client) -> VirtualImages:
     """DM of the client's private images, as the settings `virtual_...` say; made once.
 
     As many images of every class that the client has, however skewed its labels are; none of a
-    class that it lacks. Kept by `artifact`, also every `REST` steps: a run that was killed goes
-    on from there, and more steps go on from fewer. The result depends on neither.
+    class that it lacks. Each step has a new random network of the trained architecture, as FedLGD
+    Sec. 5.1 says, or `virtual_network`. Kept by `artifact`, also every `REST` steps: a run that was
+    killed goes on from there, and more steps go on from fewer. The result depends on neither.
     """
     s, scenario, private = client.settings, client.scenario, client.private
 
     def numbers(step: int, purpose: str, device="cpu") -> torch.Generator:
         return generator(client.seed, client.id, "distillation", step, purpose, device=device)
 
-    start = initial(private, scenario, ipc=s.virtual_ipc, init=s.virtual_init,
-                    own=numbers(0, "initial"))  # fmt: skip
+    own = numbers(0, "initial")
+    start = initial(private, scenario, ipc=s.virtual_ipc, init=s.virtual_init, own=own)
     if not s.virtual_steps:
         return start
-    network = copy.deepcopy(client.model).requires_grad_(False)
+    name = s.virtual_network or client.network
+    network = client.federation.new.maker(client.id, name)().requires_grad_(False)
 
     def another(step: int) -> nn.Module:
         initialize(network, generator=numbers(step, "network", client.device))
         return network
 
-    key = [client.id, client.network, s.virtual_ipc, s.virtual_init,
-           s.virtual_lr, s.virtual_momentum, s.virtual_batch, s.virtual_augment]  # fmt: skip
+    how = {key: getattr(s, f"virtual_{key}") for key in MATCHING}
+    key = [client.id, name, s.virtual_ipc, s.virtual_init, *how.values()]
 
     def at(step: int) -> dict:
         return artifact(client, "virtual", [*key, step], lambda: advance(step))
 
     def advance(step: int) -> dict:
         before = (step - 1) // REST * REST
-        state = at(before) if before else {"x": scenario.inputs(start.x), "velocity": None,
-                                           "losses": []}  # fmt: skip
-        new = match_distributions(
-            state["x"], start.y, private, scenario, another, steps=step - before, first=before,
-            lr=s.virtual_lr, momentum=s.virtual_momentum, batch=s.virtual_batch,
-            augment=s.virtual_augment, numbers=numbers, velocity=state["velocity"],
-        )  # fmt: skip
+        begun = {"x": scenario.inputs(start.x), "velocity": None, "losses": []}
+        state = at(before) if before else begun
+        given = state["x"], start.y, private, scenario, another
+        part = {"steps": step - before, "first": before, "velocity": state["velocity"]}
+        new = match_distributions(*given, **part, **how, numbers=numbers)
         return {**new, "losses": state["losses"] + new["losses"]}
 
     x = scenario.pixels(at(s.virtual_steps)["x"])
@@ -309,15 +337,14 @@ def virtual_images(fed) -> dict[str, VirtualImages]:
 
     Raises `DataError` where the run has none.
     """
-    found = {}
+    found = {c.id: c.data for c in fed.clients if isinstance(c.data, VirtualImages)}
     for name, holder in [*((c.id, c) for c in fed.clients), (SERVER, fed.server)]:
         if "virtual" in holder.state:
             found[name] = VirtualImages(**holder.state["virtual"])
-        elif isinstance(holder.data, VirtualImages):
-            found[name] = holder.data
     if not found:
         raise DataError(
-            f"{fed.method.name} has no virtual images", where="distillation.virtual_images",
+            f"{fed.method.name} has no virtual images",
+            where="distillation.virtual_images",
             do="set virtual_ipc to at least 1, and run it",
-        )  # fmt: skip
+        )
     return found

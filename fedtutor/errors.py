@@ -92,9 +92,10 @@ def strict(error):
                 known.bind(self, *given, **named)
             except TypeError as wrong:
                 raise error(
-                    str(wrong), where=where,
+                    str(wrong),
+                    where=where,
                     do=f"give each part once, by name: {', '.join(parts)}",
-                ) from None  # fmt: skip
+                ) from None
             own(self, *given, **named)
 
         cls.__init__ = __init__

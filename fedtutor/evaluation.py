@@ -25,19 +25,17 @@ def observe(fed, moment: str, clients: Sequence[Client]) -> None:
 def evaluate(fed, moment: str, clients: Sequence[Client] | None = None) -> None:
     """Add an accuracy matrix to the history; a network that clients share is run once.
 
-    Raises `DivergenceError` for a network that holds nan or infinity: its answers look like those
-    of a class.
-    Where `on_client_error` is "leave_out" it goes on: whoever broke sits out from the next round.
+    Raises `DivergenceError` for a network that holds nan or infinity: it would answer, too.
     """
     clients = clients or fed.clients
     network = {c.id: evaluated(fed, c) for c in clients}
     first = {id(network[c.id]): c for c in reversed(clients)}
     for c in reversed(first.values()):
-        if fed.settings.on_client_error == "stop" and not has_numbers(network[c.id]):
+        if not has_numbers(network[c.id]):
             raise DivergenceError(
                 f"the network of client {c.id} holds nan or infinity",
                 where=f"{fed.method.name}, round {fed.round_}, evaluation at {moment!r}",
-                do="lower the learning rate, or the weight of the method's own loss term",
+                do=fed.method.if_diverged,
             )
     for c in first.values():
         c.train(False)
@@ -86,9 +84,12 @@ def own_accuracy(history: Mapping) -> float:
 def _accuracy(fed, client: Client, test: str) -> float:
     with uncounted():
         return accuracy(
-            lambda x: fed.method.predict(fed, client, x), fed.scenario.tests[test],
-            fed.scenario, batch_size=fed.settings.eval_batch_size,
-        )  # fmt: skip
+            lambda x: fed.method.predict(fed, client, x),
+            fed.scenario.tests[test],
+            fed.scenario,
+            batch_size=fed.settings.eval_batch_size,
+            top=fed.settings.top,
+        )
 
 
 def _note(fed, moment: str, rows: dict[str, list[float]], epoch: int | None = None) -> None:

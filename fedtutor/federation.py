@@ -1,35 +1,37 @@
-"""The stage of a run: clients, server, channel, and what a method may ask for.
+"""A federation: clients, server, channel, and what a method may ask for.
 
-`rounds.py` plays the rounds on it; the hooks of a method (`methods/base.py`) receive it as `fed`.
+`rounds.py` runs the rounds; the hooks of a method (`methods/base.py`) receive the federation as
+`fed`.
 """
 
-import copy
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import cycle
 
 import torch
 
-from . import distillation, evaluation, models
+from . import distillation, evaluation
 from .channel import SERVER, Channel
 from .clients import Client, Server
-from .engine import artifacts, asking, batches, checks, leave_out
+from .engine import artifacts, batches, calls, checks
 from .engine.checkpoints import folder_to_write
+from .engine.new_networks import NewNetworks
+from .engine.optimizers import learning_rates
 from .engine.workers import Workers, device_of
-from .errors import FAILURES, whole
+from .errors import SettingError, whole
 from .history import History
 from .randomness import generator
-from .settings import Settings
 
 
 class Federation:
     """A method on a scenario, ready to run; `history` grows with every round.
 
-    Raises a `FedtutorError` where scenario, method and settings do not fit together.
+    device: "cpu", "cuda" or "auto". threads: clients that train at the same time. artifacts: a
+    folder or a dict for finished stages. Raises a `FedtutorError` where parts do not fit together.
     """
 
-    def __init__(self, scenario, method, settings: Settings, *, seed: int = 0, device="cpu",
-                 threads: int = 1, artifacts=None):  # fmt: skip
+    def __init__(
+        self, scenario, method, settings, *, seed=0, device="cpu", threads=1, artifacts=None
+    ):
         checks.require_parts(scenario, method, settings)
         checks.require_counts(scenario, settings)
         whole("seed", seed, 0, "Federation")
@@ -39,34 +41,42 @@ class Federation:
         self.device = torch.device(device_of(device))
         self.scenario, self.method, self.settings = scenario.to(self.device), method, settings
         self.seed, self.threads = seed, threads
-        self.artifacts = {} if artifacts is None else artifacts  # see `artifact`
+        self.artifacts = {} if artifacts is None else artifacts
         self.channel = Channel(record=settings.record, seed=seed)
         self.pool = Workers(threads, self.device, settings.precision)
-        self.played: int | None = None  # rounds that `run` has ended; None: it has not begun
-        self._common = cache(self._drawn)  # the common start is drawn once, and copied
-        self.make = self._maker(None, settings.models[0])
+        self._rates = learning_rates(settings)
+        self.finished: int | None = None  # rounds that `run` has finished; None: it has not begun
+        self.new = NewNetworks(self.scenario, settings, seed, self.device)
+        self.make = self.new.maker(SERVER, settings.models[0])
         self.set_up()
 
     def set_up(self) -> None:
         """A server and clients with new networks, as they are before `run` begins."""
         self.inside_round, self.server = False, Server()
-        self.clients = [
-            Client(c.id, c.domain, c.private, seed=self.seed, place=self, network=name)
-            for c, name in zip(self.scenario.clients, cycle(self.settings.models), strict=False)
-        ]
-        for client in checks.one_of_a_kind(self.clients):
-            _ = client.models  # built now, so that a network that does not fit is refused now
+        pairs = zip(self.scenario.clients, cycle(self.settings.models), strict=False)
+        self.clients = [self.new_client(data, name) for data, name in pairs]
+        self.try_networks()
         self.begin_round(0)
         self.channel.restore({"counts": [], "messages": []})
         self.history = History.empty(self.clients, self.scenario.tests)
 
+    def new_client(self, data, network: str) -> Client:
+        """The client of a part of the scenario; network: the name of its architecture."""
+        own = {"seed": self.seed, "federation": self, "network": network}
+        return Client(data.id, data.domain, data.private, **own)
+
+    def try_networks(self) -> None:
+        """Build one of each kind now, so that a network that does not fit is refused now."""
+        for client in checks.one_of_a_kind(self.clients):
+            _ = client.models
+
     def begin(self) -> None:
-        """What comes before round 1: virtual images, where the settings ask; the method's start."""
+        """What comes before round 1: virtual images if the settings ask for them, and `start`."""
         distillation.prepare(self)
         self.method.start(self)
 
     def workers(self):
-        """A block in which `each` plays several clients at once, `threads` of them."""
+        """A `with` block in which `threads` clients work at the same time."""
         return self.pool.open()
 
     def begin_round(self, round_: int) -> None:
@@ -74,13 +84,30 @@ class Federation:
         self.round_ = self.channel.round_ = round_
         for client in self.clients:
             client.round_ = round_
-            if client.has_networks or client.held:  # the others sleep, and may be many
+            if client.has_networks or client.held:  # the others have nothing to forget
                 client.begin_round(round_)
 
+    def collaborate(self, clients: list[Client]) -> list[Client]:
+        """The method's `collaborate`; returns the clients that go on with the round."""
+        self.method.collaborate(self, clients)
+        return clients
+
+    def train(self, clients: list[Client], update: Callable) -> tuple[list[Client], list]:
+        """(the clients that go on with the round, what `update(fed, client)` returned for each)."""
+        return clients, self.each(clients, lambda client: update(self, client))
+
     def local_epochs(self, client: Client) -> int:
-        """How many passes over its data `client` makes in a round."""
+        """The number of passes that `client` makes over its data in a round."""
         s = self.settings
         return s.client_epochs[self.clients.index(client)] if s.client_epochs else s.local_epochs
+
+    def learning_rate(self) -> float:
+        """That of this round, as the settings `lr` and `lr_schedule` say."""
+        return self._rates[min(max(self.round_, 1), len(self._rates)) - 1]
+
+    def evaluate(self, moment: str, clients: Sequence[Client] | None = None) -> None:
+        """Add an accuracy matrix to the history; see `evaluation.evaluate`."""
+        evaluation.evaluate(self, moment, clients)
 
     def sample(self, count: int) -> list[Client]:
         """`count` clients drawn for this round, in their usual order."""
@@ -88,45 +115,66 @@ class Federation:
         drawn = torch.randperm(len(self.clients), generator=own)[:count].tolist()
         return [self.clients[i] for i in sorted(drawn)]
 
-    def each(self, clients: Sequence[Client], fn: Callable) -> list:
-        """`[fn(client) for client in clients]`, in parallel, results in this order.
+    def ask(self, clients: Sequence[Client], function: Callable, *arguments, own=None) -> None:
+        """Run function(client, *arguments) at each client, in parallel; nothing is sent.
 
-        For what touches no client's data or network: `ask` is for that (engine/asking.py).
+        `function` has a name, such as `self.remember`, and arguments are plain (`engine/calls.py`),
+        because a client may live in another process. own: one more argument for each client, in
+        their order, or a function client -> argument. What is not plain, such as a graph between
+        forward and step, waits in `client.held` for the next call of this round. Raises
+        `SettingError` for a function that returns something: the server learns by `upload`.
         """
+        for answer in self.call(clients, function, *arguments, own=own):
+            if answer is not None:
+                raise SettingError(
+                    f"{function.__name__} returned a {type(answer).__name__} to the server",
+                    where=f"method {self.method.name}, fed.ask",
+                    do="send it: fed.upload(clients, name, function) counts it and returns it",
+                )
 
-        def work(client):
-            try:
-                return fn(client)
-            except FAILURES as error:
-                if not hasattr(error, "client"):
-                    error.client = client
-                    error.add_note(f"client {client.id}, round {self.round_}")
-                raise
+    def download(self, clients, name: str, receive: Callable, payload=None, *, own=None) -> None:
+        """The server sends `payload` to each client, where receive(client, what arrives) takes it.
 
+        own: a payload for each client, in their order, in place of one for all.
+        """
+        each = dict(zip((c.id for c in clients), own, strict=True)) if own is not None else {}
+        sent = self.channel.down
+        self.ask(clients, receive, own=lambda c: sent(c, name, each.get(c.id, payload)))
+
+    def upload(self, clients, name: str, tell: Callable, *arguments) -> list:
+        """Each client sends tell(client, *arguments) to the server; a list of what arrives."""
+        told = self.call(clients, tell, *arguments)
+        return [self.channel.up(c, name, own) for c, own in zip(clients, told, strict=True)]
+
+    def pass_on(self, givers, name: str, tell: Callable, *, own) -> dict[str, dict]:
+        """Clients send to clients: tell(giver, its argument of `own`) says {client id: payload}.
+
+        Returns what arrived, {client id: {giver's id: payload}}; every payload is counted.
+        """
+        arrived = {}
+        for giver, payloads in zip(givers, self.call(givers, tell, own=own), strict=True):
+            for id, payload in payloads.items():
+                got = self.channel.send(giver.id, id, name, payload)
+                arrived.setdefault(id, {})[giver.id] = got
+        return arrived
+
+    def public_batches(self, round_: int) -> list[torch.Tensor]:
+        """Index tensors into the public images, the same for all clients; see `engine.batches`."""
+        return batches.public_batches(self, round_)
+
+    def artifact(self, name: str, key, fn: Callable):
+        """The value of `fn()`, made once per (name, key, data, seed); see `engine.artifacts`."""
+        return artifacts.artifact(self, name, key, fn)
+
+    def call(self, clients: Sequence[Client], function: Callable, *arguments, own=None) -> list:
+        """What a part answers at each client; for `ask` and `upload`: here nothing is counted."""
+        return calls.call(self, clients, function, arguments, own)
+
+    def run_at(self, client: Client, function: Callable, arguments: Sequence):
+        """function(client, *arguments), where the client is."""
+        return function(client, *arguments)
+
+    def each(self, clients: Sequence[Client], fn: Callable) -> list:
+        """`[fn(client) for client in clients]`, in parallel, results in this order."""
+        work = calls.naming_the_client(fn, self.round_)
         return self.pool.map(work, clients, [len(c.data) for c in clients])
-
-    ask, download, upload = asking.ask, asking.download, asking.upload
-    public_batches = batches.public_batches
-    artifact = artifacts.artifact
-    evaluate = evaluation.evaluate
-    survivors = leave_out.survivors
-
-    def networks(self, client: Client) -> dict[str, torch.nn.Module]:
-        """New networks for the client, as the method builds them."""
-        built = self.method.build(client, self._maker(client, client.network))
-        return checks.networks(self.method, built)
-
-    def _maker(self, client: Client | None, name: str) -> Callable:
-        def make(network: str = name, *, num_classes: int | None = None, role: str = "model"):
-            owner = SERVER if client is None or self.settings.common_init else client.id
-            drawn = (network, num_classes or self.scenario.num_classes, role, owner)
-            return self._drawn(*drawn) if owner != SERVER else copy.deepcopy(self._common(*drawn))
-
-        return make
-
-    def _drawn(self, network: str, num_classes: int, role: str, owner: str) -> models.Network:
-        return models.build(
-            network, num_classes=num_classes,
-            in_channels=self.scenario.channels, image_size=self.scenario.image_size,
-            generator=generator(self.seed, owner, "init", network, role),
-        ).to(self.device)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Images as everybody here holds them: whole, in memory, as small numbers."""
+"""A set of images with labels, held whole in memory as 8-bit numbers."""
 
 import hashlib
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import torch
 from .engine.workers import device_of
 from .errors import DataError, strict, whole
 
-NO_LABEL = -1  # label of public images: nobody may learn from it, and a loss that tries fails
+NO_LABEL = -1  # label of public images: a loss that tries to learn from it fails
 
 
 @strict(DataError)
@@ -28,9 +28,10 @@ class Images:
     def __post_init__(self):
         if not isinstance(self.source, str):
             raise DataError(
-                f"source = {self.source!r}", where="Images",
+                f"source = {self.source!r}",
+                where="Images",
                 do="say in words where the images are from",
-            )  # fmt: skip
+            )
         if not (isinstance(self.x, torch.Tensor) and isinstance(self.y, torch.Tensor)):
             self._refuse("images and labels are not tensors", "convert them with torch.as_tensor")
         if self.x.dtype != torch.uint8 or self.x.ndim != 4 or 0 in self.x.shape[1:]:
@@ -45,8 +46,9 @@ class Images:
         if len(self.x) != len(self.y):
             self._refuse(f"{len(self.x)} images and {len(self.y)} labels", "give one label each")
         if self.read and self.x.device != self.y.device:
-            self._refuse(f"images on {self.x.device}, labels on {self.y.device}",
-                         "bring both to one device")  # fmt: skip
+            self._refuse(
+                f"images on {self.x.device}, labels on {self.y.device}", "bring both to one device"
+            )
 
     def _refuse(self, what: str, do: str):
         raise DataError(what, where=self.source, do=do)

@@ -13,9 +13,10 @@ from .errors import ModelError, SettingError
 
 
 @torch.no_grad()
-def accuracy(predict: Callable, images, scenario, *, batch_size: int = 500) -> float:
-    """Share of `images` for which the largest of `predict(x)` [batch, num_classes] is the label.
+def accuracy(predict: Callable, images, scenario, *, batch_size: int = 500, top: int = 1) -> float:
+    """Share of `images` whose label is among the `top` largest logits of `predict(x)`.
 
+    `predict(x)` is [batch, num_classes]; of equal logits, that of the first class goes before.
     Raises `ModelError` where the logits do not have one column per class.
     """
     right = 0
@@ -29,7 +30,8 @@ def accuracy(predict: Callable, images, scenario, *, batch_size: int = 500) -> f
                 where=f"evaluation on {scenario.name}",
                 do=f"build it with num_classes={scenario.num_classes}, or slice in `predict`",
             )
-        right += (z.argmax(1) == images.y[start : start + batch_size]).sum()
+        largest = z.argsort(dim=1, descending=True, stable=True)[:, :top]
+        right += (largest == images.y[start : start + batch_size, None]).sum()
     return float(right) / len(images)
 
 
@@ -64,16 +66,6 @@ def weight_distance(a: dict, b: dict) -> float:
     return float(torch.stack(squares).sum().sqrt())
 
 
-@torch.no_grad()
-def logits(model, weights: dict, scenario, x: torch.Tensor) -> torch.Tensor:
-    """Logits [batch, num_classes] on images `x` (uint8) of `model` holding `weights`."""
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    model.load_state_dict(weights)
-    z = model.eval()(scenario.normalize(x))
-    model.load_state_dict(before)
-    return z
-
-
 def divergence(z: torch.Tensor, z_other: torch.Tensor) -> float:
     """Mean over images of KL(p || q), p = softmax(z), q = softmax(z_other), in nats.
 
@@ -92,9 +84,10 @@ def mmd(h: torch.Tensor, g: torch.Tensor, *, bandwidth: float) -> float:
     """
     if not bandwidth > 0 or h.shape[1:] != g.shape[1:] or not (len(h) and len(g)):
         raise SettingError(
-            f"bandwidth {bandwidth}, features {list(h.shape)} and {list(g.shape)}", where="mmd",
+            f"bandwidth {bandwidth}, features {list(h.shape)} and {list(g.shape)}",
+            where="mmd",
             do="give a bandwidth above 0 and two sets [n, d] and [m, d]",
-        )  # fmt: skip
+        )
     h, g = h.double(), g.double()
 
     def kernel(a, b):
@@ -128,15 +121,17 @@ def class_abroad(h: torch.Tensor, y: torch.Tensor, of: torch.Tensor) -> float:
     return float((y[abroad.argmin(1)] == y).double().mean())
 
 
-def class_distance(h: torch.Tensor, y: torch.Tensor, g: torch.Tensor, y_other: torch.Tensor, *,
-                   bandwidth: float) -> float:  # fmt: skip
+def class_distance(
+    h: torch.Tensor, y: torch.Tensor, g: torch.Tensor, y_other: torch.Tensor, *, bandwidth: float
+) -> float:
     """Mean over the classes that both have of `mmd` between the features of a class.
 
     h: [n, d], y: [n]; g: [m, d], y_other: [m]. The last term of FedLGD's Lemma 1, with MMD for d.
     """
     both = [c for c in y.unique() if (y_other == c).any()]
     if not both:
-        raise SettingError("no class in common", where="class_distance",
-                           do="give two sets that share a class")  # fmt: skip
+        raise SettingError(
+            "no class in common", where="class_distance", do="give two sets that share a class"
+        )
     found = [mmd(h[y == c], g[y_other == c], bandwidth=bandwidth) for c in both]
     return sum(found) / len(found)

@@ -31,7 +31,8 @@ def colors(methods: Sequence[str]) -> dict[str, str]:
     farthest from all that are taken.
     """
     free = list(OKABE_ITO)
-    free += [c for c in sns.color_palette("husl", 24).as_hex() if c not in free]
+    more = sns.color_palette("husl", max(24, len(methods))).as_hex()
+    free += [c for c in more if c not in free]
     found = {}
     for name in sorted(methods, key=lambda name: name not in METHOD_STYLE):  # ours choose first
         wanted = METHOD_STYLE[name].color if name in METHOD_STYLE else None
@@ -84,7 +85,8 @@ def curves(runs, on: str | Sequence[str] = OWN, title: str = "", alt: str = "") 
             _line(axis, rows[rows["method"] == name], name, palette[name])
         axis.set(xlabel="round", ylabel="", title=_plural(side))
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    panels[0].set_ylabel("accuracy (%)")
+    top = runs.pairs[0][0].settings.top
+    panels[0].set_ylabel(f"top-{top} accuracy (%)" if top > 1 else "accuracy (%)")
     if panels[-1].get_legend_handles_labels()[0]:  # none, where every run has diverged
         panels[-1].legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure

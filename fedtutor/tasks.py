@@ -45,7 +45,9 @@ class Task:
     @cached_property
     def id(self) -> str:
         """The same for every run that comes to the same numbers."""
-        settings = {k: v for k, v in asdict(self.settings).items() if k not in LOOKS_ONLY}
+        # A setting with its default does not count: one that comes later changes no identity
+        usual, given = asdict(Settings()), asdict(self.settings)
+        settings = {k: v for k, v in given.items() if k not in LOOKS_ONLY and v != usual[k]}
         kind = type(self.method).__qualname__
         return key_of(
             kind,

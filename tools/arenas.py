@@ -98,7 +98,7 @@ def _recorded(recipe: recipes.Recipe, method: str, seed: int, folder) -> str:
     except (OSError, MemoryError) as error:  # this machine's: to be tried again
         return f"FAILED here: {type(error).__name__}: {error}"
     except Exception as error:  # whatever it is, the next run has its turn
-        entry = {"what": in_words(error), "asked": asked_of(recipe, method),
+        entry = {"what": in_words(error), "asked": asked_of(recipe, method, seed),
                  "environment": environment()}  # fmt: skip
         save_json(failure_file(recipe, method, seed, folder), entry)
         return f"FAILED: {entry['what']}"

@@ -35,7 +35,10 @@ MARK = "<!-- made by python -m tools.pages: {} -->"
 SHOWN = ("fedavg", "fedcsd", "fccl+", "fccl", "repshare", "fedlgd")
 ARENA, SAW = (results.RESULTS / recipe / "quick" for recipe in ("benchmark", "fccl"))
 DATA = "digits-mini"
-ALONE = {"fedlgd": ARENAS["virtual images"].changes["quick"]}  # a network of its own
+OTHER = {  # overrides of the runs that are drawn, where they have some
+    "fedlgd": ARENAS["virtual images"].changes["quick"],  # a network of its own
+    "repshare": {"repshare.draw": "classes", "repshare.exclude_self": False},  # its Algorithm 1
+}
 
 
 def findings(book: pd.DataFrame) -> list[str]:
@@ -112,7 +115,7 @@ def crossed() -> dict[str, dict[str, float]]:
     """
     found = {}
     for method in SHOWN:
-        run = _runs(ARENA, method, **ALONE.get(method, {}))[0]
+        run = _runs(ARENA, method, **OTHER.get(method, {}))[0]
         rounds, clients = run.settings["rounds"], len(run.history["clients"])
         sums = {}
         for row in run.history["bytes"]:
@@ -135,7 +138,7 @@ def saw() -> np.ndarray:
 def rounds(method: str) -> dict[str, int]:
     """Name of what crosses -> in how many rounds it does."""
     seen = {}
-    for row in _runs(ARENA, method, **ALONE.get(method, {}))[0].history["bytes"]:
+    for row in _runs(ARENA, method, **OTHER.get(method, {}))[0].history["bytes"]:
         name = row["name"].removeprefix("mean ").removeprefix("global ")
         seen.setdefault(name, set()).add(row["round"])
     return {name: len(numbers) for name, numbers in seen.items()}
@@ -196,7 +199,7 @@ def _bars(axes) -> None:
         axes.plot([1, sums[method]], [place, place], color="0.88", lw=1, zorder=0)
         axes.plot(sums[method], place, "o", color=look.color, ms=9)
         largest = sorted(parts[method], key=parts[method].get)[-2:][::-1]
-        run, seen = _runs(ARENA, method, **ALONE.get(method, {}))[0], rounds(method)
+        run, seen = _runs(ARENA, method, **OTHER.get(method, {}))[0], rounds(method)
         every = run.settings["rounds"]
         names = ", ".join(n if seen[n] == every else f"{n} (in {seen[n]} of {every} rounds)"
                           for n in largest if parts[method][n] > 0.02 * sums[method])  # fmt: skip

@@ -56,10 +56,12 @@ def public_batches(fed, round_: int) -> list[Tensor]:
             f"{fed.method.name} learns on public images and there are none",
             where=f"scenario {fed.scenario.name}",
             do="choose a scenario with public data; of your own images: scenarios.of(public=...)",
-        )  # fmt: skip
+        )
     own, s = generator(fed.seed, SERVER, round_, "public"), fed.settings
-    orders = [torch.randperm(len(fed.scenario.public), generator=own).to(fed.device)
-              for _ in range(s.public_epochs)]  # fmt: skip
+    orders = [
+        torch.randperm(len(fed.scenario.public), generator=own).to(fed.device)
+        for _ in range(s.public_epochs)
+    ]
     return [index for order in orders for index in cut(order, s.public_batch_size)]
 
 
@@ -90,8 +92,9 @@ class Once:
         if self._codes.setdefault(key, code) is not code:
             raise SettingError(
                 f"two different computations are called {key[1]!r}",
-                where=f"client.fixed({key[0]!r}, ...)", do="give each a name of its own",
-            )  # fmt: skip
+                where=f"client.fixed({key[0]!r}, ...)",
+                do="give each a name of its own",
+            )
         if key not in self._values:
             self._values[key] = torch.cat([compute(part) for part in self.parts()])
         return self._values[key][self.index]

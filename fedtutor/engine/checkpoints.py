@@ -17,7 +17,7 @@ import torch
 
 from ..channel import SERVER
 from ..errors import SettingError, StorageError
-from .asking import PLAIN
+from .calls import PLAIN
 from .files import DATA, damaged, key_of, load_tensors, save_tensors, shown
 from .kinds import is_a
 from .optimizers import new_optimizer
@@ -28,12 +28,10 @@ TENSOR = "number of the tensor"  # key of the dict that stands for one inside a 
 def identity(fed) -> str:
     """What must be equal for a checkpoint to fit: method, settings, data, seed."""
     method, settings = (fed.method.name, asdict(fed.method)), asdict(fed.settings)
-    if settings["on_client_error"] == "stop":
-        del settings["on_client_error"]  # younger than the first checkpoints
     return key_of(method, settings, fed.scenario.fingerprint, fed.seed)
 
 
-def told(fed) -> dict[str, str]:
+def described(fed) -> dict[str, str]:
     """The same in words: name -> value."""
     own = {f"{fed.method.name}.{key}": value for key, value in asdict(fed.method).items()}
     known = {"method": fed.method.name, "seed": fed.seed, "data": fed.scenario.fingerprint}
@@ -41,7 +39,7 @@ def told(fed) -> dict[str, str]:
 
 
 def folder_to_write(folder, name: str) -> Path:
-    """`folder` as a path; raises an error of ours where nobody may write what can be made anew.
+    """`folder` as a path; raises an error where nothing may be written.
 
     That is the project's `data/`, whose files are committed; only the cache in it is free.
     """
@@ -53,9 +51,10 @@ def folder_to_write(folder, name: str) -> Path:
     inside = path.resolve().is_relative_to(data)
     if inside and not path.resolve().is_relative_to(data / "cache"):
         raise StorageError(
-            f"{name} = {shown(path)}, where the project keeps its data", where=name,
+            f"{name} = {shown(path)}, where the project keeps its data",
+            where=name,
             do="choose another folder, such as build/checkpoints",
-        )  # fmt: skip
+        )
     return path
 
 
@@ -64,8 +63,9 @@ class Checkpoints:
 
     def __init__(self, folder, every: float):
         if not (is_a(every, float) and every >= 0):
-            raise SettingError(f"every = {every!r}", where="checkpoints",
-                               do="give a number of seconds, 0 or more")  # fmt: skip
+            raise SettingError(
+                f"every = {every!r}", where="checkpoints", do="give a number of seconds, 0 or more"
+            )
         self.folder = None if folder is None else folder_to_write(folder, "checkpoint")
         self.every = every  # seconds
         self.code: str | None = None
@@ -82,11 +82,18 @@ class Checkpoints:
             return
         self._saved = time.monotonic()
         found = {}
-        value = _take_out({
-            "identity": identity(fed), "told": told(fed), "code": self.code, "round": fed.round_,
-            "history": dict(fed.history), "channel": fed.channel.state(),
-            "holders": {name: pack(holder, fed) for name, holder in holders(fed).items()},
-        }, found)  # fmt: skip
+        value = _take_out(
+            {
+                "identity": identity(fed),
+                "described": described(fed),
+                "code": self.code,
+                "round": fed.round_,
+                "history": dict(fed.history),
+                "channel": fed.channel.state(),
+                "holders": {name: pack(holder, fed) for name, holder in holders(fed).items()},
+            },
+            found,
+        )
         tensors = [tensor for _, tensor in found.values()]
         value |= {"sum": _sum(value, tensors), "tensors": tensors}
         save_tensors(self.folder / f"round-{fed.round_:06d}.pt", value)
@@ -132,14 +139,16 @@ class Checkpoints:
         if value.get("identity") != identity(fed):
             raise self._other(path, value, fed)
         if self.code and value.get("code") and value["code"] != self.code:
-            warnings.warn(f"{path.name} is of other code: the run begins anew", RuntimeWarning,
-                          stacklevel=2)  # fmt: skip
+            warnings.warn(
+                f"{path.name} is of other code: the run begins anew", RuntimeWarning, stacklevel=2
+            )
             for old in self.files():
                 old.unlink(missing_ok=True)
             return None
         for fault in faults:
-            warnings.warn(f"{fault.what}; the run goes on from {path.name}", RuntimeWarning,
-                          stacklevel=3)  # fmt: skip
+            warnings.warn(
+                f"{fault.what}; the run goes on from {path.name}", RuntimeWarning, stacklevel=3
+            )
         return value
 
     def _read(self, path: Path, device) -> dict:
@@ -152,14 +161,18 @@ class Checkpoints:
         return _put_back(value, tensors)
 
     def _other(self, path: Path, value: dict, fed) -> StorageError:
-        theirs, ours = value.get("told", {}), told(fed)
-        differ = [f"{key} = {theirs[key]}, here {ours.get(key, 'not there')}"
-                  for key in theirs if theirs[key] != ours.get(key)]  # fmt: skip
+        theirs, ours = value.get("described", {}), described(fed)
+        differ = [
+            f"{key} = {theirs[key]}, here {ours.get(key, 'not there')}"
+            for key in theirs
+            if theirs[key] != ours.get(key)
+        ]
         what = "; ".join(differ[:3]) or "other settings, data or seed"
         return StorageError(
-            f"{path.name} belongs to another run ({what})", where=shown(path),
+            f"{path.name} belongs to another run ({what})",
+            where=shown(path),
             do="choose another checkpoint folder, or delete this one to start afresh",
-        )  # fmt: skip
+        )
 
 
 def holders(fed) -> dict:
@@ -171,17 +184,19 @@ def pack(holder, fed) -> dict:
     """What a checkpoint keeps of a client or of the server."""
     if hasattr(type(holder), "packed"):  # a client in another process
         return holder.packed()
-    optimizer = holder.optimizer if fed.settings.keep_optimizer else None
+    client = holder is not fed.server
     models = None  # of a client whose networks have not been built
-    if holder.has_networks:
-        models = {key: model.state_dict() for key, model in holder.models.items()
-                  if key not in fed.method.remade}  # fmt: skip
-    return {
-        "models": models,
-        "state": holder.state,
-        "steps": holder.steps,
-        "optimizer": optimizer.state_dict() if optimizer else None,
-    }
+    if not client or holder.has_networks:
+        models = {
+            role: network.state_dict()
+            for role, network in holder.models.items()
+            if role not in fed.method.remade
+        }
+    packed = {"models": models, "state": holder.state}
+    if client:
+        kept = holder.optimizer if fed.settings.keep_optimizer else None
+        packed |= {"steps": holder.steps, "optimizer": kept.state_dict() if kept else None}
+    return packed
 
 
 def unpack(holder, packed: dict, fed) -> None:
@@ -192,9 +207,11 @@ def unpack(holder, packed: dict, fed) -> None:
     if packed["models"] is None:
         holder.models = None
     else:
-        for key, state in packed["models"].items():
-            holder.models[key].load_state_dict(state)
+        for role, state in packed["models"].items():
+            holder.models[role].load_state_dict(state)
     holder.state = packed["state"]
+    if holder is fed.server:
+        return
     holder.steps = packed["steps"]
     if packed["optimizer"] is not None:
         holder.optimizer = new_optimizer(holder, fed.settings)
@@ -236,7 +253,7 @@ def _sum(value, tensors: list) -> str:
 
 
 def _put_back(value, tensors: list):
-    """The reverse of `_take_out`; everybody has a copy of their own."""
+    """The reverse of `_take_out`; every place gets a copy of its own."""
     if isinstance(value, dict):
         if value.keys() == {TENSOR}:
             return tensors[value[TENSOR]].clone()

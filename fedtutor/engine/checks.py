@@ -11,41 +11,59 @@ from .kinds import in_short, is_finite
 def require_parts(scenario, method, settings) -> None:
     """Raise an error where a part of a `Federation` is something else, or they do not fit."""
     parts = (
-        ("scenario", scenario, hasattr(scenario, "clients") and hasattr(scenario, "inputs"),
-         'build one: scenarios.build("digits-mini")'),
-        ("method", method, hasattr(method, "local_loss") and not isinstance(method, type),
-         'make one: methods.make("fedavg")'),
+        (
+            "scenario",
+            scenario,
+            hasattr(scenario, "clients") and hasattr(scenario, "inputs"),
+            'build one: scenarios.build("digits-mini")',
+        ),
+        (
+            "method",
+            method,
+            hasattr(method, "local_loss") and not isinstance(method, type),
+            'make one: methods.make("fedavg")',
+        ),
         ("settings", settings, isinstance(settings, Settings), "write Settings(rounds=3)"),
-    )  # fmt: skip
+    )
     for name, value, right, do in parts:
         if not right:
             raise SettingError(f"the {name} is {in_short(value)}", where="Federation", do=do)
     for name, value in vars(method).items():
         if not is_finite(value):
-            raise SettingError(f"{name} = {value!r}", where=f"method {method.name}",
-                               do="give a finite number")  # fmt: skip
+            raise SettingError(
+                f"{name} = {value!r}", where=f"method {method.name}", do="give a finite number"
+            )
 
 
 def require_counts(scenario, settings) -> None:
-    """Raise an error where lists of the settings have not one entry per client, or a client no
-    image."""
+    """Raise an error where counts of the settings do not fit the clients or classes, or a client
+    holds no image."""
     count = len(scenario.clients)
+    if settings.top > scenario.num_classes:
+        raise SettingError(
+            f"top = {settings.top} for {scenario.num_classes} classes",
+            where="setting 'top'",
+            do=f"give at most {scenario.num_classes}; the accuracy of one answer is top = 1",
+        )
     if len(settings.client_epochs) not in (0, count):
         raise SettingError(
             f"{len(settings.client_epochs)} entries for {count} clients",
-            where="setting 'client_epochs'", do="give one number per client, or none at all",
-        )  # fmt: skip
+            where="setting 'client_epochs'",
+            do="give one number per client, or none at all",
+        )
     for client in scenario.clients:
         if not len(client.private):
             raise DataError(
-                f"client {client.id} holds no image", where=f"scenario {scenario.name}",
+                f"client {client.id} holds no image",
+                where=f"scenario {scenario.name}",
                 do="ask for fewer clients or a larger minimum per client",
-            )  # fmt: skip
+            )
     if len(settings.models) not in (1, count):
         raise SettingError(
-            f"{len(settings.models)} networks for {count} clients", where="setting 'models'",
+            f"{len(settings.models)} networks for {count} clients",
+            where="setting 'models'",
             do="name one network for all clients, or one for each",
-        )  # fmt: skip
+        )
 
 
 def networks(method, built) -> dict[str, nn.Module]:
@@ -55,9 +73,10 @@ def networks(method, built) -> dict[str, nn.Module]:
     )
     if not right or "model" not in built:
         raise ModelError(
-            f"build returned {in_short(built)}", where=f"method {method.name}",
+            f"build returned {in_short(built)}",
+            where=f"method {method.name}",
             do='return networks by name, "model" among them: {"model": make()}',
-        )  # fmt: skip
+        )
     return built
 
 
@@ -80,7 +99,7 @@ def has_numbers(network: nn.Module) -> bool:
 
 
 def selected(fed) -> list:
-    """The clients that the method selects; raises `SettingError` for nobody, or for others."""
+    """The clients that the method selects; raises `SettingError` for none, or other objects."""
     chosen = fed.method.select(fed)
     clients = list(chosen) if isinstance(chosen, list | tuple) else []
     own, ids = {id(c) for c in fed.clients}, [id(c) for c in clients]
@@ -89,10 +108,11 @@ def selected(fed) -> list:
     if not clients or foreign or twice:
         found = f"{foreign[0]!r}" if foreign else "a client twice" if twice else f"{chosen!r}"
         raise SettingError(
-            f"select returned {found}", where=f"{fed.method.name}, round {fed.round_}",
+            f"select returned {found}",
+            where=f"{fed.method.name}, round {fed.round_}",
             do="return a list of different clients of fed.clients, at least one; "
             "fed.sample(count) draws some",
-        )  # fmt: skip
+        )
     return clients
 
 
@@ -117,7 +137,7 @@ def one_of_a_kind(clients) -> list:
 
 
 def require_word(role: str, what, client) -> None:
-    """Raise `SettingError` where `client.fixed` is not told what is computed."""
+    """Raise `SettingError` where `client.fixed` is not given a name for what is computed."""
     if not isinstance(what, str):
         raise SettingError(
             f"client.fixed({role!r}, {type(what).__name__}, ...) does not say what is computed",
@@ -140,5 +160,6 @@ def require_loss(loss, fed, client) -> None:
     if what:
         raise TrainingError(
             f"local_loss returned {what} for client {client.id}",
-            where=f"{fed.method.name}, round {fed.round_}", do=do,
-        ) from None  # fmt: skip
+            where=f"{fed.method.name}, round {fed.round_}",
+            do=do,
+        ) from None

@@ -53,14 +53,16 @@ class Work:
 
     def as_dict(self) -> dict:
         """Plain values, ready for JSON."""
-        return {"forward": self.forward, "backward": self.backward,
-                "cpu_seconds": self.cpu_seconds}  # fmt: skip
+        return {"forward": self.forward, "backward": self.backward, "cpu_seconds": self.cpu_seconds}
 
 
 def images_in(x: Tensor) -> int:
-    """How many images a batch holds, also inside `torch.func.vmap`, where one stands for many."""
-    wrapped = torch._C._functorch
-    while wrapped.is_functorch_wrapped_tensor(x):
+    """How many images a batch holds, also inside `torch.func.vmap`, where one stands for many.
+
+    The functions that look inside are private; where PyTorch lacks them, `x` counts as it is.
+    """
+    wrapped = getattr(torch._C, "_functorch", None)
+    while wrapped is not None and wrapped.is_functorch_wrapped_tensor(x):
         x = wrapped.get_unwrapped(x)
     return x.numel() // max(math.prod(x.shape[-3:]), 1)
 

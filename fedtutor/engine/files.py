@@ -48,8 +48,10 @@ def numbered(folder: Path, only: Sequence[str] = (), *, kind: str = "notebook") 
 
     Raises `SettingError` where one of them, or any at all, is not there.
     """
-    names = {path: {path.stem, path.stem.partition("_")[0]}
-             for path in sorted(Path(folder).glob("[0-9][0-9]*.ipynb"))}  # fmt: skip
+    names = {
+        path: {path.stem, path.stem.partition("_")[0]}
+        for path in sorted(Path(folder).glob("[0-9][0-9]*.ipynb"))
+    }
     if not names:
         raise SettingError("no notebook", where=shown(folder), do="name another folder")
     for wanted in only:
@@ -105,8 +107,11 @@ def save_json(path: Path, value) -> None:
     try:
         text = json.dumps(value, indent=1, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise StorageError(f"what belongs in {Path(path).name} is no JSON ({error})",
-                           where=shown(path), do="mend what computed it") from None  # fmt: skip
+        raise StorageError(
+            f"what belongs in {Path(path).name} is no JSON ({error})",
+            where=shown(path),
+            do="mend what computed it",
+        ) from None
     write_atomically(path, lambda name: Path(name).write_text(text + "\n", encoding="utf-8"))
 
 
@@ -189,5 +194,8 @@ def _unwritable(path: Path, error: OSError, do: str) -> StorageError:
 
 def damaged(path: Path, error: Exception) -> StorageError:
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return StorageError(f"{Path(path).name} is damaged ({reason[:120]})", where=shown(path),
-                        do="delete the file and run again; it is made anew")  # fmt: skip
+    return StorageError(
+        f"{Path(path).name} is damaged ({reason[:120]})",
+        where=shown(path),
+        do="delete the file and run again; it is made anew",
+    )

@@ -1,40 +1,105 @@
-"""Is a value of the kind that an annotation names? One answer for settings and options.
+"""What a user gives, held against an annotation: pydantic decides, and its error becomes ours.
 
-A whole number may stand for a number. True and False are neither. A number is finite. Also here:
-what a user hands over in a few words, whether it is ours, and a number as it is printed.
+Settings, parameters of methods, options of scenarios and tables of files go through `typed`. A
+whole number may stand for a number, and a list for a tuple. True and False are no numbers, nor is
+a text; a number is finite. Also here: what a user hands over in a few words, whether it is ours,
+and a number as it is printed.
 """
 
 import math
+import re
 import warnings
-from types import NoneType
-from typing import get_args, get_origin
+from functools import cache
+from inspect import Parameter, signature
+from typing import Annotated, Any
 
-WORDS = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a text",
-         dict: "a table", NoneType: "None"}  # fmt: skip
-MANY = {int: "whole numbers", float: "numbers", str: "texts", dict: "tables"}
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from ..errors import SettingError, choose
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Momentum = Annotated[float, Field(ge=0, lt=1)]
+STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+SHAPES = {"list_type": list, "tuple_type": tuple}  # pydantic's errors where one is as good
 
 
-def is_known(kind) -> bool:
-    """Whether `is_a` can decide about this annotation."""
-    if get_origin(kind) is list:
-        return get_args(kind)[0] in MANY
-    return all(part in WORDS for part in _parts(kind))
+def typed(name: str, value, kind, where: str, error=SettingError):
+    """`value` as `kind` takes it, such as 1.0 for 1 where that is a number.
+
+    Raises `error` for a value that is not of this kind; it says what `name` must be.
+    """
+    try:
+        return _adapter(kind).validate_python([value])[0]
+    except ValidationError as found:
+        wrong = found.errors()[0]
+    shape, inside = SHAPES.get(wrong["type"]), wrong["loc"][1:]
+    if shape and not inside and type(value) in SHAPES.values():
+        return typed(name, shape(value), kind, where, error)
+    at, given = name + "".join(f"[{part!r}]" for part in _path(value, inside)), wrong["input"]
+    if wrong["type"] == "literal_error":
+        words = re.findall(r"'(.*?)'", wrong["ctx"]["expected"])
+        choose(given, words, kind=at, where=where, error=error)
+    _, should, rule = wrong["msg"].replace(" after validation", "").partition(" should ")
+    do = f"{at} must {rule}" if should else wrong["msg"].removeprefix("Value error, ")
+    if shape and not inside and is_a(shape([value]), kind):
+        do += f", such as {shape([value])!r}"
+    text = f"{at} = {given!r}"
+    raise error(text if len(text) <= 200 else f"{at} is {in_short(given)}", where=where, do=do)
 
 
 def is_a(value, kind) -> bool:
-    """Whether `value` is of `kind`: a plain type, a list of one, or one of several."""
-    if get_origin(kind) is list:
-        return type(value) is list and all(is_a(part, get_args(kind)[0]) for part in value)
-    return any(_is_plain(value, part) for part in _parts(kind))
+    """Whether `typed` takes this value."""
+    try:
+        typed("", value, kind, "")
+    except SettingError:
+        return False
+    return True
 
 
-def words_of(kind, value=None) -> str:
-    """`kind` in words; where one text stands for a list of them, how a list is written."""
-    if get_origin(kind) is list:
-        part = get_args(kind)[0]
-        example = f", such as [{value!r}]" if is_a(value, part) else ""
-        return f"a list of {MANY[part]}{example}"
-    return " or ".join(WORDS[part] for part in _parts(kind))
+def checked(
+    given: dict, kinds: dict, where: str, *, called: str = "key", needed=(), error=SettingError
+) -> dict:
+    """A table as its `kinds` take it; raises `error` for a key that is unknown, or missing."""
+    for key in given:
+        choose(key, kinds, kind=called, where=where, error=error)
+    for key in needed:
+        if key not in given:
+            raise error(f"no {key!r}", where=where, do=f"give it: {', '.join(needed)}")
+    return {key: typed(key, value, kinds[key], where, error) for key, value in given.items()}
+
+
+def check_fields(made, where: str, error=SettingError) -> None:
+    """For `__post_init__` of a dataclass: each field becomes what its annotation takes it for."""
+    kinds = kinds_of(type(made))
+    given = {name: value for name, value in vars(made).items() if name in kinds}
+    vars(made).update(checked(given, kinds, where, error=error))
+
+
+@cache
+def kinds_of(made) -> dict:
+    """Name -> annotation: of the parameters of a function, or the fields of a dataclass."""
+    try:
+        known = signature(made, eval_str=True).parameters
+    except (NameError, AttributeError):  # a text that names what is not there
+        known = signature(made).parameters
+    kinds = {name: about.annotation for name, about in known.items()}
+    return {k: Any if v is Parameter.empty or isinstance(v, str) else v for k, v in kinds.items()}
+
+
+@cache
+def _adapter(kind) -> TypeAdapter:
+    """Of a list of one: pydantic takes no configuration for a dataclass alone."""
+    return TypeAdapter(list[kind], config=STRICT)
+
+
+def _path(value, parts: tuple):
+    """The keys and indices that lead into `value`; pydantic names kinds among them."""
+    for part in parts:
+        try:
+            value = value[part]
+        except (LookupError, TypeError):
+            continue
+        yield part
 
 
 def in_short(value) -> str:
@@ -53,8 +118,12 @@ def is_ours(made) -> bool:
 def warn_if_replaced(kind: str, name: str, before, now) -> None:
     """For a decorator: a warning where what is ours gives its name to what is the reader's."""
     if is_ours(before) and not is_ours(now):
-        warnings.warn(f"{name!r} is a {kind} of the suite; from now on it is yours. Choose another "
-                      "name to have both", UserWarning, stacklevel=3)  # fmt: skip
+        warnings.warn(
+            f"{name!r} is a {kind} of the suite; from now on it is yours. Choose another "
+            "name to have both",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def is_finite(value) -> bool:
@@ -64,19 +133,6 @@ def is_finite(value) -> bool:
     if isinstance(value, (list, tuple)):
         return all(map(is_finite, value))
     return not isinstance(value, float) or math.isfinite(value)
-
-
-def _parts(kind) -> tuple:
-    """int | None as (int, NoneType), int as (int,)."""
-    return get_args(kind) if get_origin(kind) not in (None, dict, list) else (kind,)
-
-
-def _is_plain(value, kind) -> bool:
-    if isinstance(value, bool) or kind is bool:
-        return isinstance(value, bool) and kind is bool
-    if kind is float:
-        return isinstance(value, int | float) and is_finite(value)
-    return isinstance(value, kind)
 
 
 def twelve_digits(value: float) -> float:

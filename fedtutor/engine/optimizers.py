@@ -1,20 +1,33 @@
-"""SGD and Adam for small networks: the bits of `torch.optim` at a fraction of its cost.
+"""The local optimizers SGD, Adam and AdamW: the bits of `torch.optim` at a fraction of its cost.
 
-`torch.optim` looks at many options for each tensor; on a small network that is a tenth of a
-training step. Here one fused kernel, the one behind `torch.optim.SGD(..., fused=True)`, works on
-all tensors at once. `state_dict` has the format of `torch.optim`.
+`torch.optim` looks at many options for each tensor, which on a small network takes a tenth of a
+training step. Here one fused kernel, that of `torch.optim.SGD(..., fused=True)`, works on all
+tensors at once. These kernels are private functions of PyTorch; where a version lacks them, the
+optimizers of `torch.optim` do the work. `state_dict` has the format of `torch.optim` both ways.
 """
 
+import json
 from collections.abc import Iterable
+from functools import lru_cache
 
 import torch
 from torch import Tensor
+from torch.optim import lr_scheduler
+
+from ..errors import SettingError, choose
+
+SCHEDULES = sorted(
+    name
+    for name, kind in vars(lr_scheduler).items()
+    if isinstance(kind, type) and issubclass(kind, lr_scheduler.LRScheduler) and name[0] != "_"
+)
 
 
 class Optimizer:
-    """A step on all tensors whose gradient is there; those without one are left alone."""
+    """A step on all tensors that have a gradient; the others stay as they are."""
 
     names: tuple[str, ...] = ()  # of what is kept per tensor, in the words of `torch.optim`
+    kernel = ""  # the fused function in `torch`
 
     def __init__(self, parameters: Iterable[Tensor], *, lr: float, weight_decay: float = 0.0):
         self.parameters = list(parameters)
@@ -52,8 +65,11 @@ class Optimizer:
 
     def state_dict(self) -> dict:
         """What is kept per tensor."""
-        state = {i: dict(zip(self.names, kept, strict=True))
-                 for i, kept in sorted(self.kept.items()) if kept}  # fmt: skip
+        state = {
+            i: dict(zip(self.names, kept, strict=True))
+            for i, kept in sorted(self.kept.items())
+            if kept
+        }
         groups = [{"lr": self.param_groups[0]["lr"], "params": list(range(len(self.parameters)))}]
         return {"state": state, "param_groups": groups}
 
@@ -73,20 +89,23 @@ def _laid_out_as(p: Tensor, value: Tensor) -> Tensor:
 class SGD(Optimizer):
     """b <- momentum b + g, w <- w - lr b, with g the gradient plus `weight_decay` w."""
 
+    kernel = "_fused_sgd_"
+
     def __init__(self, parameters, *, lr: float, momentum: float = 0.0, weight_decay: float = 0.0):
         super().__init__(parameters, lr=lr, weight_decay=weight_decay)
-        self.common |= {"momentum": momentum, "dampening": 0.0, "nesterov": False,
-                        "is_first_step": False}  # fmt: skip
+        self.common |= {"momentum": momentum, "dampening": 0.0, "nesterov": False}
+        self.common["is_first_step"] = False
         self.names = ("momentum_buffer",) if momentum else ()
 
     def _move(self, own, grads, *kept, lr, **common):
-        torch._fused_sgd_(own, grads, *kept or ([],), lr=lr, **common)
+        getattr(torch, self.kernel)(own, grads, *kept or ([],), lr=lr, **common)
 
 
 class Adam(Optimizer):
     """Kingma and Ba 2015, Algorithm 1; beta 0.9 and 0.999, epsilon 1e-8."""
 
     names = ("step", "exp_avg", "exp_avg_sq")
+    kernel = "_fused_adam_"
 
     def __init__(self, parameters, *, lr: float, weight_decay: float = 0.0):
         super().__init__(parameters, lr=lr, weight_decay=weight_decay)
@@ -97,12 +116,57 @@ class Adam(Optimizer):
 
     def _move(self, own, grads, steps, means, squares, *, lr, **common):
         torch._foreach_add_(steps, 1)
-        torch._fused_adam_(own, grads, means, squares, [], steps, lr=lr, **common)
+        getattr(torch, self.kernel)(own, grads, means, squares, [], steps, lr=lr, **common)
 
 
-def new_optimizer(client, settings) -> Optimizer:
+class AdamW(Adam):
+    """Loshchilov and Hutter 2019, Algorithm 2: the weights decay beside Adam's step, not in it."""
+
+    kernel = "_fused_adamw_"
+
+
+KINDS = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
+
+
+def new_optimizer(client, settings) -> Optimizer | torch.optim.Optimizer:
     """The local optimizer that the settings ask for, without memory."""
-    common = {"lr": settings.lr, "weight_decay": settings.weight_decay}
-    if settings.optimizer == "adam":
-        return Adam(client.parameters(), **common)
-    return SGD(client.parameters(), momentum=settings.momentum, **common)
+    kind = KINDS[settings.optimizer]
+    given = {"lr": settings.lr, "weight_decay": settings.weight_decay}
+    if kind is SGD:
+        given["momentum"] = settings.momentum
+    if not hasattr(torch, kind.kernel):
+        kind = getattr(torch.optim, kind.__name__)
+    return kind(client.parameters(), **given)
+
+
+def learning_rates(settings) -> list[float]:
+    """The learning rate of each round, from the settings `lr` and `lr_schedule`.
+
+    `lr_schedule` names a scheduler of `torch.optim.lr_scheduler` and its arguments, such as
+    {"name": "StepLR", "step_size": 10}; its steps are rounds. Raises `SettingError` for a name or
+    arguments that PyTorch does not know.
+    """
+    return _rates(settings.lr, json.dumps(settings.lr_schedule), settings.rounds)
+
+
+@lru_cache
+def _rates(lr: float, schedule: str, rounds: int) -> list[float]:
+    given = json.loads(schedule)
+    if not given:
+        return [lr]
+    name = choose(given.pop("name", None), SCHEDULES, kind="name", where="setting 'lr_schedule'")
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=lr)
+    rates = []
+    try:
+        scheduler = getattr(lr_scheduler, name)(optimizer, **given)
+        for _ in range(rounds):
+            rates.append(float(optimizer.param_groups[0]["lr"]))
+            optimizer.step()
+            scheduler.step()
+    except (TypeError, ValueError, AttributeError) as error:
+        raise SettingError(
+            f"{name} cannot be made of {given}: {error}",
+            where="setting 'lr_schedule'",
+            do="give the arguments of torch.optim.lr_scheduler." + name,
+        ) from None
+    return rates

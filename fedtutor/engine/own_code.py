@@ -6,6 +6,7 @@ functions and values, of the classes that it extends, and of the reader's functi
 values and modules that these name. Libraries are left out.
 """
 
+import dis
 import hashlib
 import inspect
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 
 CACHED = type(cache(len))  # what functools makes of a function under @cache or @lru_cache
+GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME")  # what looks one up
 PLAIN = (bool, int, float, str, bytes, type(None))
 LIBRARIES = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib"))
 
@@ -101,9 +103,10 @@ def _place(thing) -> str:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Names that a function looks up, those of functions inside it, too."""
+    """Globals that a function looks up, those of functions inside it, too; no attributes."""
     inner = [part for part in code.co_consts if isinstance(part, CodeType)]
-    return set(code.co_names).union(*map(_names, inner))
+    own = {i.argval for i in dis.get_instructions(code) if i.opname in GLOBALS}
+    return own.union(*map(_names, inner))
 
 
 def _source(function: FunctionType) -> str:

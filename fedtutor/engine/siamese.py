@@ -20,6 +20,23 @@ def siamese(parts: Sequence[Tensor], own: torch.Generator) -> list[Tensor]:
     return [_CHANGES[kind](x, u) for x in parts]
 
 
+def siamese_by_class(
+    x_private: Tensor, y_private: Tensor, x: Tensor, y: Tensor, own: torch.Generator
+) -> list[Tensor]:
+    """[x_private, x] under `siamese`, each class with a change of its own.
+
+    x_private: [m, c, h, w], y_private: [m], x: [n, c, h, w], y: [n]; every label of y_private is
+    one of y.
+    """
+    parts, places = ([], []), ([], [])
+    for label in y.unique():
+        rows = [(labels == label).nonzero()[:, 0] for labels in (y_private, y)]
+        for i, part in enumerate(siamese([x_private[rows[0]], x[rows[1]]], own)):
+            parts[i].append(part)
+            places[i].append(rows[i])
+    return [torch.cat(p)[torch.cat(r).argsort()] for p, r in zip(parts, places, strict=True)]
+
+
 def _color(x, u):
     x = x + (u[0] - 0.5)
     gray = x.mean(1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Who does the work: one thread after the other, or several side by side, with the same bits."""
+"""The threads that do the work: one, or several at the same time, with the same bits."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -25,9 +25,11 @@ class Workers:
         fn = self._in_precision(fn)
         if self._pool is None or len(items) < 2:
             return [fn(item) for item in items]
-        jobs = {i: self._pool.submit(fn, items[i])
-                for i in sorted(range(len(items)), key=lambda i: -costs[i])}  # fmt: skip
-        wait(jobs.values())  # also where one fails, so that nobody works on behind its back
+        jobs = {
+            i: self._pool.submit(fn, items[i])
+            for i in sorted(range(len(items)), key=lambda i: -costs[i])
+        }
+        wait(jobs.values())  # also where one fails, so that no thread goes on in the background
         return [jobs[i].result() for i in range(len(items))]
 
     @contextmanager
@@ -37,9 +39,10 @@ class Workers:
         On a GPU, products and convolutions have full float32 precision unless the settings say
         otherwise; PyTorch's own default rounds what convolutions multiply to TF32.
         """
-        before, units = torch.get_num_threads(), (
-            torch.backends.cuda.matmul, torch.backends.cudnn.conv
-        )  # fmt: skip
+        before, units = (
+            torch.get_num_threads(),
+            (torch.backends.cuda.matmul, torch.backends.cudnn.conv),
+        )
         precisions = [unit.fp32_precision for unit in units]
         torch.set_num_threads(1)
         try:
@@ -54,7 +57,7 @@ class Workers:
                 try:
                     yield
                 finally:
-                    pool.shutdown(cancel_futures=True)  # after Ctrl-C nobody begins any more
+                    pool.shutdown(cancel_futures=True)  # after Ctrl-C no further item is begun
         finally:
             self._pool = None
             torch.set_num_threads(before)
@@ -62,7 +65,7 @@ class Workers:
                 unit.fp32_precision = precision
 
     def _in_precision(self, fn: Callable) -> Callable:
-        """`fn` under autocast where the settings ask for bf16; a thread has to be told itself.
+        """`fn` under autocast where the settings ask for bf16; autocast holds for one thread only.
 
         Without autocast's cache, which would keep the rounded weights of before a step.
         """
@@ -87,10 +90,12 @@ def device_of(value) -> str:
     if kind == "cpu":
         choose(value, ("cpu", "cpu:0"), kind="device", where="device (or 'auto')")
     count = torch.cuda.device_count()
-    if kind == "cuda" and not (re.fullmatch(r"cuda(:\d+)?", value) and
-                               int(value.partition(":")[2] or 0) < count):  # fmt: skip
+    if kind == "cuda" and not (
+        re.fullmatch(r"cuda(:\d+)?", value) and int(value.partition(":")[2] or 0) < count
+    ):
         raise SettingError(
             f"device {value!r} is not there: torch sees {count} CUDA devices",
-            where="device", do='use "auto" or "cpu"',
-        )  # fmt: skip
+            where="device",
+            do='use "auto" or "cpu"',
+        )
     return value

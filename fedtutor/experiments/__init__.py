@@ -1,7 +1,7 @@
 """What was run, with which settings, and what came out.
 
 - Settings: `recipes`. One run: `run`. What it leaves: `results`, and `stored` in files;
-  all of it as a table: `runs()`, of `frame`. What functions saw in every round: `looks`.
+  all of it as a table: `runs()`, of `frame`.
 - Who sends what in a round: `exchange`, counted in rounds that are played for it.
 - With what it was made: `environment`, `commits`.
 - Runs that stand for printed tables: `manifest` lists them, `worker` plays one of them in a process
@@ -12,6 +12,5 @@
 
 from .exchange import exchange
 from .frame import runs
-from .results import accuracies, headlines, matrices, summary
 
-__all__ = ["accuracies", "exchange", "headlines", "matrices", "runs", "summary"]
+__all__ = ["exchange", "runs"]

@@ -201,7 +201,7 @@ def kept(recipe: recipes.Recipe, method: str, seed: int, folder) -> Result | dic
         return there
     path = failure_file(recipe, method, seed, folder)
     found = load_json(path) if path.exists() else {"asked": None}
-    return found if found["asked"] == asked_of(recipe, method) else {}
+    return found if found["asked"] == asked_of(recipe, method, seed) else {}
 
 
 def failure_file(recipe: recipes.Recipe, method: str, seed: int, folder) -> Path:
@@ -209,9 +209,9 @@ def failure_file(recipe: recipes.Recipe, method: str, seed: int, folder) -> Path
     return results.result_path(recipe, method, seed, folder=folder).with_suffix(".failed")
 
 
-def asked_of(recipe: recipes.Recipe, method: str) -> dict:
-    return {"settings": asdict(recipe.settings), "parameters": recipe.methods[method],
-            "options": recipe.scenario_options}  # fmt: skip
+def asked_of(recipe: recipes.Recipe, method: str, seed: int) -> dict:
+    return {"settings": asdict(recipe.settings_of(method)), "parameters": recipe.methods[method],
+            "options": recipe.options(seed)}  # fmt: skip
 
 
 def _try(run, entry: Entry, seed: int, changes: dict) -> None:

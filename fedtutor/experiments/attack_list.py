@@ -15,13 +15,14 @@ from pathlib import Path
 from statistics import mean
 
 from ..engine.files import DATA, damaged, load_json, save_json, shown
+from ..engine.kinds import checked
 from ..errors import choose
 from ..papers import spread
 from .attack_messages import averages, papers
 from .attack_studies import figure_six, likelihood, many_pictures, memory
 from .commits import require_committed
 from .environment import environment
-from .recipes import checked, read_toml
+from .recipes import read_toml
 
 FOLDER = DATA / "attacks"
 QUEUE = FOLDER / "queue.toml"
@@ -114,7 +115,7 @@ def waiting(path: Path = QUEUE) -> list[dict]:
     rows = []
     for number, row in enumerate(read_toml(path)["study"], start=1):
         where = f"{shown(path)}, study {row.get('name', number)!r}"
-        row = checked(row, KEYS, tuple(KEYS), where)
+        row = checked(row, KEYS, where, needed=KEYS)
         function, options = STUDIES[choose(row["like"], STUDIES, kind="study", where=where)]
         rows.append({**row, "function": function, "options": {**options, **row["options"]}})
     return sorted(rows, key=lambda row: -row["value"])

@@ -99,13 +99,13 @@ def played_by_recipe(method: str, overrides: dict, *, seed: int, clients: Sequen
     `record`: what is kept of the channel; all of the last round where nothing is said.
     """
     recipe = recipes.load("attacks", profile=profile, scenario=scenario, overrides=overrides)
-    data = recipe.build()
+    data = recipe.build(seed)
     if clients:
         kept = tuple(client for client in data.clients if client.id in clients)
         tests = {c.domain: data.tests[c.domain] for c in kept}
         data = replace(data, clients=kept, tests=tests)
     record = record or {"rounds": [recipe.settings.rounds]}
-    settings = {**vars(recipe.settings), "record": record}
+    settings = {**vars(recipe.settings_of(method)), "record": record}
     return played(data, recipe.make(method), seed=seed, **options, **settings)
 
 

@@ -6,24 +6,25 @@ step by step from what is printed to what its author's code does, because at the
 setting it stays at chance: `SUSPECTS` are the trials there, one change at a time.
 """
 
-from collections.abc import Sequence
-
-from . import arenas, recipes
-from .arenas import RECIPE, Entry
+from . import recipes
+from .arenas import RECIPE
 
 BASELINES = {  # method -> what its paper compares it with
-    "fccl": ("solo",), "fccl+": ("solo",), "fedcsd": ("solo", "fedavg"), "repshare": ("solo",),
+    "fccl": ("solo",),
+    "fccl+": ("solo",),
+    "fedcsd": ("solo", "fedavg"),
+    "repshare": ("solo",),
     "fedlgd": ("solo", "fedavg"),
-}  # fmt: skip
-PRINTED = {"repshare.draw": "classes", "repshare.first": "random"}
-CODE = {"repshare.reading": "code", "repshare.first": "networks", "repshare.draw": "client"}
+}
+PRINTED = {"repshare.exclude_self": True, "repshare.first": "random"}
+CODE = {"repshare.reading": "code", "repshare.first": "networks", "repshare.exclude_self": False}
 PLAIN = "as its author's code"
 STEPS = {  # of RepShare in its conditions -> (changes, for whom)
     "as printed": ({**PRINTED, "repshare.reading": "paper"}, ("repshare",)),
     "means in place of sums": (PRINTED, ("repshare",)),
     PLAIN: ({}, ("solo", "repshare")),
     "the same with our network, without a bound": ({"models": ["small_cnn"]}, ("solo", "repshare")),
-}  # fmt: skip
+}
 SUSPECTS = {  # of RepShare in the arena "one network", as printed but for this
     "a tenth of the learning rate": {"lr": 0.002},
     "Adam at 0.001, as the paper": {"optimizer": "adam", "lr": 0.001, "keep_optimizer": True},
@@ -48,24 +49,15 @@ def inside(recipe: recipes.Recipe, method: str, **changes) -> recipes.Recipe:
 def rows() -> list[tuple[recipes.Recipe, str]]:
     """(recipe, method) of all that notebook 07 reads beside the arenas."""
     recipe = recipes.load(RECIPE, profile="quick")
-    found = [(inside(recipe, "repshare", **changes), m)
-             for changes, names in STEPS.values() for m in names]  # fmt: skip
-    found += [(recipe.change({**changes, "observe": []}), "repshare")
-              for changes in SUSPECTS.values()]  # fmt: skip
+    found = [
+        (inside(recipe, "repshare", **changes), m)
+        for changes, names in STEPS.values()
+        for m in names
+    ]
+    found += [
+        (recipe.change({**changes, "observe": []}), "repshare") for changes in SUSPECTS.values()
+    ]
     for method, baselines in BASELINES.items():
         if method != "repshare":
             found += [(inside(recipe, method), m) for m in (*baselines, method)]
     return found
-
-
-def shelf(method: str, seeds: Sequence[int], *names: str, **changes) -> dict[str, Entry]:
-    """What is recorded in a method's conditions: of it and its baselines, or of `names`."""
-    recipe = inside(recipes.load(RECIPE, profile="quick"), method, **changes)
-    return arenas.entries_of(recipe, names or (*BASELINES[method], method), seeds)
-
-
-def suspect(words: str, seeds: Sequence[int]) -> Entry:
-    """What is recorded of RepShare with one change at the benchmark's own setting."""
-    changes = {**SUSPECTS[words], "observe": []}
-    recipe = recipes.load(RECIPE, profile="quick", overrides=changes)
-    return arenas.entries_of(recipe, ["repshare"], seeds)["repshare"]

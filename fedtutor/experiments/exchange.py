@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from ..channel import SERVER, Message
 from ..federation import Federation
 from ..methods import parameters
-from ..rounds import play_round
+from ..rounds import run_round
 from .payloads import in_words, spread
 from .recipes import Recipe, load
 
-ROUNDS = 3  # RHFL's clients tell their losses from round 3 on; no method of the suite begins later
+ROUNDS = 3  # no method of the suite begins to send something later
 SHORT = ("pretrain_epochs", "local_steps", "global_steps")  # parameters that change no message
 TRAINING = "local training"
 SOMETIMES = "only in round {}; rounds 1 to 3 are drawn"
@@ -34,8 +34,9 @@ def exchange(recipe: Recipe | str, method: str, *, scenario=None, seed: int = 0,
     """
     recipe = load(recipe, profile="quick") if isinstance(recipe, str) else recipe
     recipe = recipe.change(_cuts(recipe, method))
-    data = recipe.build() if scenario is None else scenario
-    return counted(Federation(data, recipe.make(method), recipe.settings, seed=seed, device=device))
+    data = recipe.build(seed) if scenario is None else scenario
+    settings = recipe.settings_of(method)
+    return counted(Federation(data, recipe.make(method), settings, seed=seed, device=device))
 
 
 def counted(fed: Federation) -> list[dict]:
@@ -101,7 +102,7 @@ def _played(fed: Federation) -> tuple[dict, dict]:
         for round_ in range(ROUNDS + 1):
             order.clear(), late.clear()
             if round_:
-                play_round(fed, round_)
+                run_round(fed, round_)
                 losses = fed.history["loss"][-1]["values"]
                 active[round_] = {c.id for c, v in zip(fed.clients, losses, strict=True)
                                   if v is not None}  # fmt: skip

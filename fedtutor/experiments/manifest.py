@@ -16,6 +16,7 @@ from .. import methods, papers, scenarios
 from ..datasets import sources
 from ..engine.checkpoints import Checkpoints
 from ..engine.files import DATA, shown
+from ..engine.kinds import checked
 from ..errors import DataError, SettingError, StorageError, choose
 from . import recipes, results
 from .recipes import Recipe
@@ -87,20 +88,20 @@ def load(path: Path = MANIFEST, *, paper: str = "", published: str = "") -> list
     if not path.exists():
         raise SettingError(f"there is no manifest {path.name}", where=where,
                            do=f"check the path; the queue's own is {shown(MANIFEST)}")  # fmt: skip
-    content = recipes.checked(recipes.read_toml(path), FILE, (), where)
+    content = checked(recipes.read_toml(path), FILE, where)
     seeds = content.get("seeds", [0, 1, 2])
     for number, table in enumerate(content.get("table", []), start=1):
         where = f"{shown(path)}, table {table.get('name', number)!r}"
-        table = recipes.checked(table, TABLE, ("name", "paper", "recipe", "rows", "value"), where)
+        table = checked(table, TABLE, where, needed=("name", "paper", "recipe", "rows", "value"))
         table = {"seeds": seeds, **table}
         if table["paper"] != (paper or table["paper"]):
             continue
         if published and published not in table.get("tables", ()):
             continue
         for row in table["rows"]:
-            row = recipes.checked(row, ROW, ("row", "method", "minutes", "gb"), where)
+            row = checked(row, ROW, where, needed=("row", "method", "minutes", "gb"))
             for column in table.get("columns", [{}]):
-                column = recipes.checked(column, COLUMN, (), where)
+                column = checked(column, COLUMN, where)
                 runs += _runs(path, table, row, column, f"{where}, row {row['row']!r}")
     return runs
 
@@ -187,7 +188,8 @@ def survey(runs: Sequence[Run], folder) -> tuple[dict, list[str]]:
 
 def absent(run: Run) -> str | None:
     """Why the data of a run are not here; None where they are. No pixel is read."""
-    return _absent(run.recipe.scenario, json.dumps(run.recipe.scenario_options, sort_keys=True))
+    options = run.recipe.options(0)  # every draw needs the same files
+    return _absent(run.recipe.scenario, json.dumps(options, sort_keys=True))
 
 
 @cache

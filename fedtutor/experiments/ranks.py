@@ -109,12 +109,6 @@ def beats(a: Sequence[float], b: Sequence[float]) -> bool:
     return Difference([x - y for x, y in zip(a, b, strict=True)]).direction == 1
 
 
-def told_apart(rows: dict[str, Sequence[float]]) -> tuple[int, int]:
-    """(pairs of methods whose order the seeds carry, all pairs)."""
-    pairs = list(combinations(rows.values(), 2))
-    return sum(beats(a, b) or beats(b, a) for a, b in pairs), len(pairs)
-
-
 def ranks(rows: dict[str, Sequence[float]]) -> pd.DataFrame:
     """Method | mean | first | last | per seed, best mean first.
 

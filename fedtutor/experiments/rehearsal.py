@@ -103,7 +103,7 @@ def play(recipe: Recipe, method: str, number: int, *, checkpoint, device: str = 
         torch.cuda.reset_peak_memory_stats(device)
     scenario = recipe.build()
     fed = Federation(
-        scenario, recipe.make(method), recipe.settings,
+        scenario, recipe.make(method), recipe.settings_of(method),
         device=device, threads=threads, artifacts=artifacts,
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What a run leaves: its `Result`, where it lies, and what several say together.
+"""What a run leaves: its `Result`, and where it lies.
 
 The last round is the headline of a result. The best round is beside it, under that name.
 """
@@ -7,18 +7,13 @@ import hashlib
 import json
 import math
 import statistics
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-
-import numpy as np
-import pandas as pd
 
 from .. import methods, scenarios
 from ..engine.files import DATA, save_json, shown
 from ..errors import SettingError, StorageError
 from ..measures import inter, intra
-from ..papers import spread
 from ..settings import Settings
 from . import stored
 from .recipes import Recipe
@@ -185,11 +180,11 @@ def differs(found: Result, recipe: Recipe) -> str:
     An option that is younger than the result counts as its default.
     """
     method, options = found.method, scenarios.options(recipe.scenario)
-    if {**asdict(Settings()), **found.settings} != asdict(recipe.settings):
+    if {**asdict(Settings()), **found.settings} != asdict(recipe.settings_of(method)):
         return "settings"
     if {**methods.parameters(method), **found.parameters} != parameters_of(recipe, method):
         return "parameters"
-    same = {**options, **found.scenario["options"]} == recipe.scenario_options
+    same = {**options, **found.scenario["options"]} == recipe.options(found.seed)
     return "" if same else "options"
 
 
@@ -209,53 +204,6 @@ def accuracies(history: dict) -> list[dict]:
                 "inter": statistics.fmean(outside) if outside else None, "worst": min(inside),
             })  # fmt: skip
     return rows
-
-
-def matrices(results: dict[str, list[Result]]) -> dict[str, np.ndarray]:
-    """Method -> accuracy matrices of the last round, [seeds, clients, tests], from 0 to 1."""
-    return {
-        method: np.array([r.history["accuracy"][-1]["matrix"] for r in runs])
-        for method, runs in results.items()
-    }
-
-
-def headlines(results: dict[str, list[Result]], key: str) -> dict[str, list[float]]:
-    """Method -> one number per seed of the last round; `key` is "intra", "inter" or "worst"."""
-    return {method: [r.headline[key] for r in runs] for method, runs in results.items()}
-
-
-def summary(results: Sequence[Result]) -> pd.DataFrame:
-    """method | intra (%) | inter (%) | worst (%) | sent (MB) | time (s) | seeds, last round.
-
-    Mean ± standard deviation over seeds (divisor n - 1; none for one seed). `worst` is the client
-    with the lowest intra-domain accuracy. Raises `SettingError` where results cannot stand in
-    one table: other data or settings, or a method twice with one seed.
-    """
-    if not results:
-        raise SettingError("no results", where="summary", do="run a method first")
-    first, groups = results[0], {}
-    for r in results:
-        same = [(a.recipe, a.profile, a.scenario, a.settings) for a in (first, r)]
-        runs = groups.setdefault(r.method, [])
-        twice = any(r.seed == other.seed or r.parameters != other.parameters for other in runs)
-        if same[0] != same[1] or twice:
-            raise SettingError(
-                f"{r.method}, seed {r.seed} does not belong into this table", where="summary",
-                do="give results of one recipe, scenario and settings, each method and seed once",
-            )  # fmt: skip
-        runs.append(r)
-    rows = []
-    for method, runs in groups.items():
-        row = {"method": method}
-        for key in ("intra", "inter", "worst"):
-            values = [r.headline[key] for r in runs]
-            row[f"{key} (%)"] = "-" if None in values else spread([100 * v for v in values], 1)
-        row["sent (MB)"] = spread([sum(r.totals["bytes"].values()) / 1e6 for r in runs], 2)
-        row["time (s)"] = spread([r.totals["seconds"] for r in runs], 1)
-        rows.append({**row, "seeds": len(runs)})
-    table = pd.DataFrame(rows)
-    table.attrs["caption"] = f"{first.scenario['title']} · {first.profile} · last round"
-    return table
 
 
 def parameters_of(recipe: Recipe, method: str) -> dict:

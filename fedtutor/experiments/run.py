@@ -24,18 +24,18 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
         folder=None, checkpoint=None, artifacts=None) -> Result:  # fmt: skip
     """Train `method` as `recipe` says and return the result.
 
-    `scenario` is the recipe's scenario where it is already built; `threads` defaults to one per
-    core; `progress` wraps the numbers of the rounds; `watch(fed)` is called before the first round
-    and after each; `folder` (e.g. `results.RESULTS`) keeps the result, `checkpoint` (a folder, or
-    `Checkpoints`) the state of the run, from which it goes on, `artifacts` (a folder or a dict)
-    what runs can share, such as pretrained networks. Raises `FedtutorError`s; a `folder` below
-    `data/` takes no result of uncommitted code.
+    `scenario` is the recipe's scenario for this seed where it is already built; `threads`
+    defaults to one per core; `progress` wraps the numbers of the rounds; `watch(fed)` is called
+    before the first round and after each; `folder` (e.g. `results.RESULTS`) keeps the result,
+    `checkpoint` (a folder, or `Checkpoints`) the state of the run, from which it goes on,
+    `artifacts` (a folder or a dict) what runs can share, such as pretrained networks. Raises
+    `FedtutorError`s; a `folder` below `data/` takes no result of uncommitted code.
     """
     device = device_of(device)
     if folder is not None:
         require_committed(folder)
     if scenario is None:
-        scenario = recipe.build()
+        scenario = recipe.build(seed)
     if scenario.name != recipe.scenario:
         raise SettingError(
             f"the data are {scenario.name!r}, the recipe asks for {recipe.scenario!r}",
@@ -50,7 +50,7 @@ def run(recipe: Recipe, method: str, *, seed: int, scenario=None, device="cpu",
     if torch.device(device).type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     fed = Federation(
-        scenario, recipe.make(method), recipe.settings,
+        scenario, recipe.make(method), recipe.settings_of(method),
         seed=seed, device=device, threads=threads, artifacts=artifacts,
     )  # fmt: skip
 
@@ -115,11 +115,11 @@ def result(recipe: Recipe, method: str, *, seed: int, scenario, history: dict, a
     return Result(
         recipe=recipe.name, paper=recipe.paper, profile=recipe.profile,
         scenario={
-            "name": scenario.name, "title": scenario.title, "options": recipe.scenario_options,
+            "name": scenario.name, "title": scenario.title, "options": recipe.options(seed),
             "stand_in": scenario.stand_in, "fingerprint": scenario.fingerprint,
         },
-        method=method, parameters=parameters_of(recipe, method), settings=asdict(recipe.settings),
-        overrides=recipe.overrides, seed=seed,
+        method=method, parameters=parameters_of(recipe, method),
+        settings=asdict(recipe.settings_of(method)), overrides=recipe.overrides, seed=seed,
         environment=about, history=dict(history),
         headline=reached[-1], best=max(reached, key=lambda row: row["intra"]), totals=totals,
     )  # fmt: skip

@@ -48,6 +48,9 @@ METHOD_STYLE = {  # the order of every legend, table and bar chart
     "fedprox": Style(GREEN, "^"), "fednova": Style(ORANGE, "^"), "scaffold": Style(BLUE, "v"),
     "fedavgm": Style(SKY, "s"), "moon": Style(PURPLE, "D"), "fedproto": Style(VERMILION, "^"),
     "fedproc": Style(BLACK, "s"), "fedrs": Style(GRAY, "^"), "fedgkd": Style(ORANGE, "v"),
+    "feddyn": Style(BLUE, "o"), "fedadam": Style(SKY, "^"), "fedyogi": Style(SKY, "v"),
+    "fedbn": Style(VERMILION, "o"), "fedper": Style(PURPLE, "o"), "fedrep": Style(PURPLE, "s"),
+    "ditto": Style(GREEN, "o"),
     "logit-distillation": Style(VERMILION, "v"), "feature-distillation": Style(GREEN, "v"),
     "ewc": Style(BLUE, "D"), "vhl": Style(BLACK, "D"), "kd": Style(VERMILION, "s"),
     "fedmd": Style(SKY, "D"),
@@ -193,7 +196,8 @@ def legend(figure: Figure, *panels) -> None:
     for axes in panels:
         named |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
     figure.legend(named.values(), named.keys(), loc="outside right center", handlelength=1.8,
-                  ncols=1 + (len(named) > 14), labelspacing=0.35)  # fmt: skip
+                  ncols=1 + (len(named) > 14),
+                  labelspacing=0.35 if len(named) <= 30 else 0.1)  # fmt: skip
 
 
 def row_panels(figure: Figure, titles: Sequence[str], names: Sequence[str]):

@@ -10,6 +10,8 @@ DISPLAY = {
     "solo": "local only (solo)", "central": "centralized", "fedavg": "FedAvg",
     "fedprox": "FedProx", "fednova": "FedNova", "scaffold": "SCAFFOLD", "fedavgm": "FedAvgM",
     "moon": "MOON", "fedproto": "FedProto", "fedproc": "FedProc", "fedrs": "FedRS",
+    "feddyn": "FedDyn", "fedadam": "FedAdam", "fedyogi": "FedYogi", "fedbn": "FedBN",
+    "fedper": "FedPer", "fedrep": "FedRep", "ditto": "Ditto",
     "fedgkd": "FedGKD", "ewc": "EWC", "vhl": "VHL", "fedmd": "FedMD", "feddf": "FedDF",
     "fedmatch": "FedMatch", "rhfl": "RHFL", "fml": "FML", "rcfl": "RCFL", "fd": "FD",
     "fccl": "FCCL", "fccl+": "FCCL+", "fedcsd": "FedCSD", "repshare": "RepShare",

@@ -1,13 +1,16 @@
-"""The averaging methods that FedCSD is compared with: local losses, and what the server computes.
+"""The averaging methods that papers are compared with: local losses, and what the server computes.
 
-FedNova, SCAFFOLD and FedAvgM change what is averaged, the others what a client minimizes.
+FedNova, SCAFFOLD, FedAvgM, FedAdam and FedYogi change what is averaged, the others what a client
+minimizes; FedDyn does both.
 """
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
-from .basic import cross_entropy, distillation
+from .basic import cross_entropy, distillation, proximal_term
 
 
 def nova_normalizer(steps: int, momentum: float = 0.0) -> float:
@@ -33,8 +36,9 @@ def nova_step(w: Tensor, w_clients: Tensor, shares: Tensor, normalizers: Tensor)
     return w - (shares * normalizers).sum() * direction
 
 
-def control_variate(c_k: Tensor, c: Tensor, w: Tensor, w_k: Tensor, *, steps: int,
-                    lr: float) -> Tensor:  # fmt: skip
+def control_variate(
+    c_k: Tensor, c: Tensor, w: Tensor, w_k: Tensor, *, steps: int, lr: float
+) -> Tensor:
     """SCAFFOLD's new control variate of a client (Karimireddy et al. 2020, option II).
 
     c_k - c + (w - w_k) / (steps lr), w the weights received, w_k those after local training. For
@@ -44,8 +48,9 @@ def control_variate(c_k: Tensor, c: Tensor, w: Tensor, w_k: Tensor, *, steps: in
     return c_k - c + (w - w_k) / (steps * lr)
 
 
-def server_momentum(v: Tensor, change: Tensor, *, beta: float = 0.9,
-                    damped: bool = False) -> Tensor:  # fmt: skip
+def server_momentum(
+    v: Tensor, change: Tensor, *, beta: float = 0.9, damped: bool = False
+) -> Tensor:
     """FedAvgM's memory of past rounds (Hsu et al. 2019).
 
     beta v + change, where `change` is the old global weights minus the average; the new weights are
@@ -56,8 +61,57 @@ def server_momentum(v: Tensor, change: Tensor, *, beta: float = 0.9,
     return beta * v + ((1 - beta) * change if damped else change)
 
 
-def model_contrastive(h: Tensor, h_global: Tensor, h_previous: Tensor, *,
-                      tau: float = 0.5) -> Tensor:  # fmt: skip
+def adam_squares(v: Tensor, delta: Tensor, *, beta: float = 0.99) -> Tensor:
+    """FedAdam's memory of squared changes (Reddi et al. 2021, Algorithm 2).
+
+    beta v + (1 - beta) delta^2, delta the clients' mean change of the weights. All of one shape.
+    """
+    return beta * v + (1 - beta) * delta**2
+
+
+def yogi_squares(v: Tensor, delta: Tensor, *, beta: float = 0.99) -> Tensor:
+    """FedYogi's memory of squared changes (Reddi et al. 2021, Algorithm 2).
+
+    v - (1 - beta) delta^2 sign(v - delta^2). It moves towards delta^2 as FedAdam's does, but by an
+    amount that does not depend on v; v > 0 stays above 0. All of one shape.
+    """
+    return v - (1 - beta) * delta**2 * torch.sign(v - delta**2)
+
+
+def adaptive_step(w: Tensor, m: Tensor, v: Tensor, *, eta: float, tau: float = 1e-3) -> Tensor:
+    """The server's step of FedAdam and FedYogi (Reddi et al. 2021, Algorithm 2).
+
+    w + eta m / (sqrt(v) + tau), m the moving mean of the changes and v that of their squares. Where
+    tau is far above sqrt(v) it is eta / tau of m, FedAvgM's step. All of one shape.
+    """
+    return w + eta * m / (v.sqrt() + tau)
+
+
+def dynamic_regularizer(
+    w: Sequence[Tensor], w_global: Sequence[Tensor], g: Sequence[Tensor], *, alpha: float
+) -> Tensor:
+    """FedDyn's addition to a client's loss (Acar et al. 2021, Algorithm 1).
+
+    -<g, w> + (alpha / 2) ||w - w_global||^2, summed over all trainable tensors, g the gradient of
+    the client's own loss where it last stopped. Its gradient is -g + alpha (w - w_global), so a
+    client that stands at w_global with gradient g stays there.
+    """
+    linear = sum((a * b).sum() for a, b in zip(g, w, strict=True))
+    return proximal_term(w, w_global, mu=alpha) - linear
+
+
+def gradient_memory(g: Tensor, w: Tensor, w_global: Tensor, *, alpha: float) -> Tensor:
+    """FedDyn's gradient of a client's own loss at its new weights (Acar et al. 2021, Algorithm 1).
+
+    g - alpha (w - w_global): at the minimum of the regularized loss, exactly that gradient. The
+    server's h is the same sum, averaged over all clients. All of one shape.
+    """
+    return g - alpha * (w - w_global)
+
+
+def model_contrastive(
+    h: Tensor, h_global: Tensor, h_previous: Tensor, *, tau: float = 0.5
+) -> Tensor:
     """MOON: nearer to the global model's features, away from one's own last (Li et al. 2021).
 
     (1/B) sum_b -log(e_global[b] / (e_global[b] + sum_p e_p[b])), e = exp(cos(h[b], .) / tau).
@@ -91,8 +145,9 @@ def prototype_distance(h: Tensor, y: Tensor, prototypes: Tensor, owned: Tensor) 
     return (owned[y][:, None] * (h - prototypes[y]) ** 2).mean()
 
 
-def prototype_contrastive(h: Tensor, y: Tensor, prototypes: Tensor, owned: Tensor, *,
-                          tau: float = 1.0) -> Tensor:  # fmt: skip
+def prototype_contrastive(
+    h: Tensor, y: Tensor, prototypes: Tensor, owned: Tensor, *, tau: float = 1.0
+) -> Tensor:
     """FedProc: nearer to the own class's prototype than to the others' (Mu et al. 2023).
 
     (1/B) sum_b -owned[y[b]] log(e[b, y[b]] / sum_c e[b, c]), e = exp(cos(h[b], P[c]) / tau), c over

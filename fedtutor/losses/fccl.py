@@ -13,7 +13,9 @@ def cross_correlation(z: Tensor, z_mean: Tensor) -> Tensor:
     with z~ = z minus its mean over the batch. z, z_mean: [batch, classes]; M: [classes, classes].
     Every entry lies in [-1, 1]; adding a constant to a class, or scaling it by a positive number,
     changes nothing; z = z_mean gives a correlation matrix, so diagonal 1. A class whose logit is
-    constant over the batch gets 0. Official code: `cross_correlation_code`. Derived in notebook 01.
+    constant over the batch gets 0. The text of FCCL says "normalization along the batch dimension"
+    and prints no subtraction of the mean; the journal version (FCCL+ Sec. 3.1) and the code have
+    it. Official code: `cross_correlation_code`. Derived in notebook 01.
     """
     z, z_mean = z - z.mean(0), z_mean - z_mean.mean(0)
     return normalize(z, dim=0).T @ normalize(z_mean, dim=0)

@@ -1,4 +1,4 @@
-"""FedCSD (Yan et al. 2023): class prototypes of logits, a refined teacher, masks."""
+"""FedCSD (Yan et al. 2025): class prototypes of logits, a refined teacher, masks."""
 
 from torch import Tensor
 from torch.nn.functional import log_softmax, normalize, one_hot
@@ -134,8 +134,15 @@ def forcible_mask(z_teacher: Tensor, y: Tensor) -> Tensor:
     return (z_teacher.argmax(1) == y).to(z_teacher.dtype)
 
 
-def fedcsd_loss(z: Tensor, y: Tensor, z_refined: Tensor, mask: Tensor | None = None, *,
-                mu: float = 0.001, tau: float = 10.0) -> Tensor:  # fmt: skip
+def fedcsd_loss(
+    z: Tensor,
+    y: Tensor,
+    z_refined: Tensor,
+    mask: Tensor | None = None,
+    *,
+    mu: float = 0.001,
+    tau: float = 10.0,
+) -> Tensor:
     """FedCSD's local objective (FedCSD Eq. 15).
 
     CE + mu L_CSD, L_CSD of Eq. 14. Logits [batch, classes], y [batch], mask [batch]. mu = 0 is
@@ -144,8 +151,15 @@ def fedcsd_loss(z: Tensor, y: Tensor, z_refined: Tensor, mask: Tensor | None = N
     return cross_entropy(z, y) + mu * class_similarity_distillation(z, z_refined, mask, tau=tau)
 
 
-def fedcsd_loss_code(z: Tensor, y: Tensor, z_refined: Tensor, mask: Tensor | None = None, *,
-                     mu: float = 0.5, tau: float = 4.0) -> Tensor:  # fmt: skip
+def fedcsd_loss_code(
+    z: Tensor,
+    y: Tensor,
+    z_refined: Tensor,
+    mask: Tensor | None = None,
+    *,
+    mu: float = 0.5,
+    tau: float = 4.0,
+) -> Tensor:
     """FedCSD Eq. 15 as its code has it: (1 - mu) CE + mu KL.
 
     KL = (1/B) sum_b M[b] tau^2 KL(q_refined[b] || q[b]). Shapes as in `fedcsd_loss`. The code's

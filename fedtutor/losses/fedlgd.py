@@ -13,8 +13,9 @@ from .basic import cross_entropy
 from .fedcsd import class_prototypes
 
 
-def distribution_matching(h: Tensor, y: Tensor, h_virtual: Tensor, y_virtual: Tensor, *,
-                          num_classes: int) -> Tensor:  # fmt: skip
+def distribution_matching(
+    h: Tensor, y: Tensor, h_virtual: Tensor, y_virtual: Tensor, *, num_classes: int
+) -> Tensor:
     """How far the virtual images of each class are from the private ones (FedLGD Eq. 1).
 
     sum_c ||mean of h over class c - mean of h_virtual over class c||^2, summed over the features.
@@ -75,8 +76,9 @@ def mmd_regularizer(h: Tensor, g: Tensor) -> Tensor:
     return k[:n, :n].mean() + k[n:, n:].mean() - 2 * k[:n, n:].mean()
 
 
-def gradient_distance(g: Sequence[Tensor], g_other: Sequence[Tensor], *,
-                      vectors: str = "skip") -> Tensor:  # fmt: skip
+def gradient_distance(
+    g: Sequence[Tensor], g_other: Sequence[Tensor], *, vectors: str = "skip"
+) -> Tensor:
     """How differently two gradients point, output by output (FedLGD Eq. 6, the Dist of Eq. 5).
 
     sum over tensors and their rows i of 1 - cos(g[i], g_other[i]); a row is all weights into one
@@ -85,8 +87,12 @@ def gradient_distance(g: Sequence[Tensor], g_other: Sequence[Tensor], *,
     code, and that of Zhao et al. 2021, whose distance it is) or each is one row ("row"). Derived in
     notebook 05.
     """
-    return torch.stack([(1 - cosine_similarity(a, b, dim=1, eps=1e-30)).sum()
-                        for a, b in _rows(g, g_other, vectors)]).sum()  # fmt: skip
+    return torch.stack(
+        [
+            (1 - cosine_similarity(a, b, dim=1, eps=1e-30)).sum()
+            for a, b in _rows(g, g_other, vectors)
+        ]
+    ).sum()
 
 
 def gradient_distance_code(g: Sequence[Tensor], g_other: Sequence[Tensor]) -> Tensor:
@@ -95,14 +101,23 @@ def gradient_distance_code(g: Sequence[Tensor], g_other: Sequence[Tensor]) -> Te
     Rows whose lengths multiply to much less than that add 1, however they point. Derived in
     notebook 05.
     """
-    return torch.stack([
-        (1 - (a * b).sum(1) / (a.norm(dim=1) * b.norm(dim=1) + 1e-6)).sum()
-        for a, b in _rows(g, g_other, "skip")
-    ]).sum()  # fmt: skip
+    return torch.stack(
+        [
+            (1 - (a * b).sum(1) / (a.norm(dim=1) * b.norm(dim=1) + 1e-6)).sum()
+            for a, b in _rows(g, g_other, "skip")
+        ]
+    ).sum()
 
 
-def noise_alignment(h: Tensor, y: Tensor, h_noise: Tensor, y_noise: Tensor, *, tau: float = 0.07,
-                    weight: float = 0.1) -> Tensor:  # fmt: skip
+def noise_alignment(
+    h: Tensor,
+    y: Tensor,
+    h_noise: Tensor,
+    y_noise: Tensor,
+    *,
+    tau: float = 0.07,
+    weight: float = 0.1,
+) -> Tensor:
     """VHL's calibration: features of a class go where noise images of that class are.
 
     L(h and h_noise) + weight L(h_noise), L = `supervised_contrastive_code`; in the first, h_noise

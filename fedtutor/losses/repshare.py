@@ -66,8 +66,9 @@ def representation_distance(h: Tensor, y: Tensor, means: Tensor, owned: Tensor) 
     return prototype_distance(h, y, means, owned) * h.shape[1]
 
 
-def discriminator_loss(z: Tensor, y: Tensor, z_observed: Tensor,
-                       known: Tensor | None = None) -> Tensor:  # fmt: skip
+def discriminator_loss(
+    z: Tensor, y: Tensor, z_observed: Tensor, known: Tensor | None = None
+) -> Tensor:
     """One observation of every class, of which one is of the own (RepShare Eq. 7, Algorithm 2).
 
     (1/B) sum_b (-log h[b, y[b]] - sum_{c != y[b]} log(1 - h[b, c])), h of Eq. 5. z: [batch,
@@ -84,8 +85,9 @@ def discriminator_loss(z: Tensor, y: Tensor, z_observed: Tensor,
     return -(each if known is None else torch.where(known, each, 0)).sum(1).mean()
 
 
-def discriminator_loss_code(z: Tensor, y: Tensor, z_observed: Tensor,
-                            known: Tensor | None = None) -> Tensor:  # fmt: skip
+def discriminator_loss_code(
+    z: Tensor, y: Tensor, z_observed: Tensor, known: Tensor | None = None
+) -> Tensor:
     """RepShare Eq. 7 as the author's code has it: the mean over all pairs, 1/C of the sum.
 
     Shapes as in `discriminator_loss`; pairs without an observation count in the mean.
@@ -94,8 +96,15 @@ def discriminator_loss_code(z: Tensor, y: Tensor, z_observed: Tensor,
     return discriminator_loss(z, y, z_observed, known) / z.shape[1]
 
 
-def repshare_loss(z: Tensor, y: Tensor, distance: Tensor | float, contrast: Tensor | float, *,
-                  lambda_kd: float = 10.0, lambda_disc: float = 1.0) -> Tensor:  # fmt: skip
+def repshare_loss(
+    z: Tensor,
+    y: Tensor,
+    distance: Tensor | float,
+    contrast: Tensor | float,
+    *,
+    lambda_kd: float = 10.0,
+    lambda_disc: float = 1.0,
+) -> Tensor:
     """RepShare's local objective (RepShare Eq. 6).
 
     L_CE + lambda_kd L_KD + lambda_disc L_disc. z: [batch, classes], y: [batch], distance = L_KD

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import torch
+from pydantic import NonNegativeInt
 
 from ..images import Images
 from .base import Method, register
@@ -18,9 +19,7 @@ class Solo(Method):
     this one the same budget.
     """
 
-    at_least_0 = ("pretrain_epochs",)
-
-    pretrain_epochs: int = 0  # epochs before round 1 (FCCL: 50)
+    pretrain_epochs: NonNegativeInt = 0  # epochs before round 1 (FCCL: 50)
 
     def start(self, fed):
         pretrain(fed, self.pretrain_epochs)

@@ -8,12 +8,11 @@ is available wherever methods are named.
 
 import math
 import re
-from dataclasses import MISSING, fields
 
-from ..engine.kinds import is_finite, warn_if_replaced
+from ..engine.kinds import check_fields, checked, kinds_of, warn_if_replaced
 from ..errors import SettingError, choose
 from ..losses import cross_entropy
-from .checks import hooks_of, require_contract, require_limits
+from .checks import defaults_of, hooks_of, require_contract
 
 METHODS: dict[str, type] = {}
 
@@ -25,23 +24,25 @@ class Method:
     `id`, `domain`, `data`, `models`, `model`, `optimizer`, `state`, `steps`, `generator(purpose)`,
     and `fixed(role, what, compute, x)` for a teacher that stays as it is while the client trains.
     `start`, `select`, `collaborate` and `aggregate` are the server's, which holds nothing of a
-    client: what one does there is asked for by name, `fed.ask(clients, self.part, x)`, or sent,
+    client. What a client does for them is a part of the method, called by
+    `fed.ask(clients, self.part, x)`, which returns nothing. What crosses is sent and counted,
     `fed.download(clients, "name", self.receive, x)` and `fed.upload(clients, "name", self.tell)`.
     Tensors and plain values that a method keeps go to `client.state` and `fed.server.state`,
     networks to `client.models` and `fed.server.models`: all of it is in every checkpoint, except
     the networks that `remade` names.
 
-    A class names the limits of its parameters (see `checks.LIMITS`) and the words that one can be
-    (`choices`); those of the class that it extends hold, too. Any other value is a `SettingError`.
+    What a parameter can be says its annotation, such as `mu: NonNegativeFloat = 0.01` or
+    `weighting: Literal["samples", "uniform"] = "samples"`; any other value is a `SettingError`. A
+    class may annotate anew what it inherits.
     """
 
     name = ""
     remade = ()  # roles of networks that are made anew before they are used
-    choices = {}  # parameter: its words, such as {"weighting": ("samples", "uniform")}
-    at_least_0 = at_least_1 = above_0 = below_1 = from_0_to_1 = ()  # names of parameters
+    # what to do about a loss or weights that are no numbers any more
+    if_diverged = "lower the learning rate, or the weight of the method's own loss term"
 
     def __post_init__(self):
-        require_limits(self)
+        check_fields(self, f"method {self.name}")
 
     def build(self, client, make) -> dict:
         """The client's networks by name; `make(num_classes=..., role=...)` builds one."""
@@ -65,6 +66,9 @@ class Method:
     def local_loss(self, client, x, y):
         """Scalar loss of one batch: x [batch, channels, height, width], y [batch]."""
         return cross_entropy(client.model(x), y)
+
+    def before_step(self, client) -> None:
+        """Between a batch's gradients and the optimizer's step, for example to clip gradients."""
 
     def after_step(self, client) -> None:
         """After each optimizer step."""
@@ -100,9 +104,10 @@ def register(name: str):
     """
     if not (isinstance(name, str) and re.fullmatch(r"[\w+-]+", name) and name != "scenario"):
         raise SettingError(
-            f"{name!r} cannot be the name of a method", where="register",
+            f"{name!r} cannot be the name of a method",
+            where="register",
             do='write letters, digits, + and - as in @register("my-method")',
-        )  # fmt: skip
+        )
 
     def enter(cls):
         if not (isinstance(cls, type) and issubclass(cls, Method)):
@@ -113,9 +118,10 @@ def register(name: str):
             )
         if "__dataclass_params__" not in vars(cls):  # that of the class it extends does not count
             raise SettingError(
-                f"the class {cls.__name__} has no @dataclass of its own", where=f"method {name!r}",
+                f"the class {cls.__name__} has no @dataclass of its own",
+                where=f"method {name!r}",
                 do=f'write @register("{name}") above @dataclass above class {cls.__name__}',
-            )  # fmt: skip
+            )
         other = next((own for own, kept in METHODS.items() if kept is cls and own != name), None)
         if other is not None:  # a class has one name: it stands in checkpoints and results
             raise SettingError(
@@ -134,32 +140,14 @@ def register(name: str):
 
 def parameters(name: str) -> dict:
     """The parameters of a method with their defaults."""
-    cls = METHODS[choose(name, METHODS, kind="method", where="methods")]
-    defaults = {}
-    for f in fields(cls):
-        defaults[f.name] = f.default_factory() if f.default is MISSING else f.default
-    return defaults
+    return defaults_of(METHODS[choose(name, METHODS, kind="method", where="methods")])
 
 
 def make(name: str, **given) -> Method:
     """Build a registered method, e.g. `make("fedprox", mu=0.1)`.
 
-    Raises `SettingError` for an unknown method or parameter, for a value of the wrong type, for
-    nan and infinity, and for a value beyond the limits that the method names.
+    Raises `SettingError` for an unknown method or parameter, and for a value that the parameter's
+    annotation does not take.
     """
-    known = parameters(name)
-    for key, value in given.items():
-        choose(key, known, kind="parameter", where=f"method {name}")
-        kinds = (int, float) if isinstance(known[key], float) else type(known[key])
-        if not isinstance(value, kinds) or isinstance(value, bool) != isinstance(known[key], bool):
-            raise SettingError(
-                f"{key} = {value!r}",
-                where=f"method {name}",
-                do=f"give a {type(known[key]).__name__}, such as {known[key]!r}",
-            )
-        if not is_finite(value):
-            raise SettingError(f"{key} = {value!r}", where=f"method {name}",
-                               do="give a finite number")  # fmt: skip
-    method = METHODS[name](**given)
-    require_limits(method)  # also where a class has a __post_init__ of its own
-    return method
+    cls = METHODS[choose(name, METHODS, kind="method", where="methods")]
+    return cls(**checked(given, kinds_of(cls), f"method {name}", called="parameter"))

@@ -7,14 +7,16 @@ diagonal of the Fisher information there.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
+from pydantic import NonNegativeFloat
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from .. import losses
 from ..models import usual_layout
 from .base import register
-from .fccl_plus import FCCLPlus
+from .fccl_plus import MEMORY, FCCLPlus
 
 CHUNK = 16  # images whose gradients are held at once
 
@@ -35,10 +37,8 @@ class EWC(FCCLPlus):
     where the collaborative phase took them, except where private images do not care.
     """
 
-    at_least_0 = ("lambda_ewc",)
-
-    fntd: str = "none"
-    lambda_ewc: float = 0.7  # Table XVI: 0.01, 0.1, 0.7, 1.0; 0.7 is best on Digits
+    fntd: Literal[*MEMORY] = "none"
+    lambda_ewc: NonNegativeFloat = 0.7  # Table XVI: 0.01, 0.1, 0.7, 1.0; 0.7 is best on Digits
 
     def collaborate(self, fed, clients):
         fed.ask(clients, self.look_back)

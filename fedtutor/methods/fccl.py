@@ -7,11 +7,14 @@ step numbers below are those of Algorithm 1, its lines counted from "for t = 1".
 """
 
 from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import NonNegativeFloat, NonNegativeInt
 
 from .. import losses
 from ..errors import SettingError
 from .base import register
-from .shared.public import PublicMethod, frozen, teacher_logits
+from .shared.public import MeanAnswers, teacher_logits
 
 CORRELATIONS = {"paper": losses.cross_correlation, "code": losses.cross_correlation_code}
 TEACHERS = {  # name: networks that teach
@@ -24,7 +27,7 @@ TEACHERS = {  # name: networks that teach
 
 @register("fccl")
 @dataclass
-class FCCL(PublicMethod):
+class FCCL(MeanAnswers):
     """The paper's formulas; each option names a place where its code differs, or an ablation.
 
     The paper says "Adam, lr 0.001" for the public step and keeps silent on how long Adam's memory
@@ -34,17 +37,15 @@ class FCCL(PublicMethod):
     training alone.
     """
 
-    choices = {"correlation": CORRELATIONS, "teachers": TEACHERS}
-    at_least_0 = ("lambda_col", "lambda_loc")
     remade = ("current", "pretrained", "previous")  # the teachers: see start and collaborate
 
-    pretrain_epochs: int = 50  # Sec. 4; code: 40
-    lambda_col: float = 0.0051  # weight of the off-diagonal in Eq. 2
-    lambda_loc: float = 1.0  # weight of the teachers in Eq. 7
+    pretrain_epochs: NonNegativeInt = 50  # Sec. 4; code: 40
+    lambda_col: NonNegativeFloat = 0.0051  # weight of the off-diagonal in Eq. 2
+    lambda_loc: NonNegativeFloat = 1.0  # weight of the teachers in Eq. 7
     off_diagonal: float = -1.0  # target of Eq. 2; Barlow Twins: 0
-    correlation: str = "paper"  # "code": times (batch - 1) / batch
+    correlation: Literal[*CORRELATIONS] = "paper"  # "code": times (batch - 1) / batch
     code_target: bool = False  # conference code: own logits in the mean are those of theta^{t-1}
-    teachers: str = "both"
+    teachers: Literal[*TEACHERS] = "both"
 
     def __post_init__(self):
         super().__post_init__()
@@ -53,14 +54,17 @@ class FCCL(PublicMethod):
                 f"pretrain_epochs = {self.pretrain_epochs}, but the pretrained network is to teach",
                 where=f"method {self.name}",
                 do='give at least 1, or teachers = "previous" or "none"',
-            )  # fmt: skip
+            )
+        if self.code_target and self.answers == "own":
+            raise SettingError(
+                'code_target = true changes a mean, and answers = "own" has none',
+                where=f"method {self.name}",
+                do="choose one of them",
+            )
 
-    def build(self, client, make):
-        return {"model": make(), **{role: frozen(make()) for role in sorted(self.roles())}}
-
-    def roles(self) -> set[str]:
-        """The frozen networks that a client keeps beside its own."""
-        return {*TEACHERS[self.teachers], *(["previous"] if self.code_target else [])}
+    def roles(self):
+        before = {"previous"} if self.code_target else set()
+        return super().roles() | {*TEACHERS[self.teachers]} | before
 
     def start(self, fed):
         super().start(fed)
@@ -70,19 +74,10 @@ class FCCL(PublicMethod):
         fed.ask(clients, self.remember, "previous")  # theta^{t-1}, before learning from others
         super().collaborate(fed, clients)  # steps 2-3 (logits, mean), and 4-6 for every batch
 
-    def exchange(self, fed, clients, x, z):
-        means = super().exchange(fed, clients, x, z)  # step 3
-        if not self.code_target:
-            return means
-        own = fed.ask(clients, self.logits_before)
-        changes = [(before - now.detach()) / len(z) for before, now in zip(own, z, strict=True)]
-        return [mean + change for mean, change in zip(means, changes, strict=True)]
-
-    def logits_before(self, client):
-        """Logits of theta^{t-1} on this public batch."""
-        return teacher_logits(client.models["previous"], client.held["x"])
-
     def public_loss(self, client, x, z, mean):
+        if self.code_target:  # the client puts its logits of theta^{t-1} in the place of z
+            before = teacher_logits(client.models["previous"], x)
+            mean = mean + (before - z.detach()) / client.held["clients"]
         m = CORRELATIONS[self.correlation](z, mean)  # step 4
         return losses.collaborative_loss(
             m, lambda_=self.lambda_col, off_diagonal=self.off_diagonal
@@ -105,8 +100,3 @@ class FCCL(PublicMethod):
     def taught(self, client, role: str, x):
         """Logits of a teacher, which stays as it is while the client trains."""
         return client.fixed(role, "logits", teacher_logits, x)
-
-    def remember(self, client, role: str) -> None:
-        """The client's network as it is now becomes a frozen one, where the method has it."""
-        if role in client.models:
-            client.models[role].load_state_dict(client.model.state_dict())

@@ -10,13 +10,16 @@ two means, 6 to 8 the collaborative update, 9 to 13 the local update, 14 the new
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 from .. import losses
 from ..engine.batches import batches
+from ..engine.kinds import Share
 from .base import register
-from .fccl import FCCL
+from .fccl import FCCL, TEACHERS
 from .shared.public import exchange_mean, teacher_logits
 
 NON_TARGET = {  # name: loss on the teacher's logits, and the power of tau that multiplies it
@@ -50,23 +53,19 @@ class FCCLPlus(FCCL):
     Table XV: `average`, between the two phases. Table XVI: method `ewc`. Table XVII: `kd_share`.
     """
 
-    choices = {"fntd": MEMORY, "teacher": ("previous", "current"),
-               "teacher_mode": ("eval", "train")}  # fmt: skip
-    above_0 = ("mu", "tau")
-    at_least_0 = ("omega",)
-    from_0_to_1 = ("kd_share",)
-
-    pretrain_epochs: int = 0  # from scratch, as the code; FCCL: 50
-    teachers: str = "none"  # FCCL's, beside FNTD
+    pretrain_epochs: NonNegativeInt = 0  # from scratch, as the code; FCCL: 50
+    teachers: Literal[*TEACHERS] = "none"  # FCCL's, beside FNTD
     fccm: bool = True  # learn by logits
     fisl: bool = True  # learn by similarities
-    mu: float = 0.02  # temperature of Eq. 3
-    omega: float = 3.0  # weight of FISL in Eq. 6
-    fntd: str = "printed"  # see MEMORY
-    tau: float = 3.0  # temperature of Eq. 8
-    teacher: str = "previous"  # theta^{e-1}; "current": theta^e, after the collaborative phase
-    teacher_mode: str = "eval"  # "train": batch statistics and dropout, as in the code
-    kd_share: float = 0.0  # share of a round's local steps that start with KD instead (Table XVII)
+    mu: PositiveFloat = 0.02  # temperature of Eq. 3
+    omega: NonNegativeFloat = 3.0  # weight of FISL in Eq. 6
+    fntd: Literal[*MEMORY] = "printed"  # see MEMORY
+    tau: PositiveFloat = 3.0  # temperature of Eq. 8
+    # theta^{e-1}; "current": theta^e, after the collaborative phase
+    teacher: Literal["previous", "current"] = "previous"
+    # "train": batch statistics and dropout, as in the code
+    teacher_mode: Literal["eval", "train"] = "eval"
+    kd_share: Share = 0.0  # share of a round's local steps that start with KD instead, see `plan`
 
     def taught(self, client, role, x):
         if self.teacher_mode == "train" and role == self.teacher:  # its statistics move
@@ -84,7 +83,11 @@ class FCCLPlus(FCCL):
             fed.ask(clients, self.plan, own=[fed.local_epochs(c) for c in clients])
 
     def plan(self, client, epochs: int):
-        """Until which of this round's steps KD teaches, for so many local epochs."""
+        """Until which of this round's steps KD teaches, for so many local epochs.
+
+        One reading of Table XVII: it has a "proportion of KD in the local training process", Sec.
+        4.3.3 speaks of local updating rounds, and the code has no such option.
+        """
         steps = epochs * len(batches(client, len(self.local_data(client)), torch.Generator()))
         client.state["kd_until"] = client.steps + round(self.kd_share * steps)
 
@@ -92,22 +95,53 @@ class FCCLPlus(FCCL):
         if self.fccm or self.fisl:
             super().public_phase(fed, clients)
 
+    def exchange(self, fed, clients, number):  # steps 2 to 8; step 5 is what crosses
+        if self.answers == "own":
+            return super().exchange(fed, clients, number)
+        if self.fccm:
+            exchange_mean(fed, clients, "logits", self.look, self.keep_logits, number)
+        else:
+            fed.ask(clients, self.look_silently, number)
+        if self.fisl:
+            exchange_mean(fed, clients, "similarities", self.similarities, self.keep_similarities)
+        fed.ask(clients, self.learn_from_means)
+
+    def look_silently(self, client, number) -> None:
+        """Steps 2 and 3 where no logits are sent."""
+        self.look(client, number)
+
     def forward(self, client, x):
-        h = client.model.features(x)  # step 2
-        z = client.model.classifier(h)  # step 3
+        z, client.held["similarities"] = self.outputs(client.model, x)
+        return z
+
+    def outputs(self, network, x):
+        """Logits, and similarities where FISL learns by them, else None."""
+        h = network.features(x)  # step 2
+        z = network.classifier(h)  # step 3
         if not self.fisl:
             return z, None
         return z, losses.without_diagonal(losses.instance_similarity(h, mu=self.mu))  # step 4
 
-    def exchange(self, fed, clients, x, outputs):  # step 5
-        z, s = ([own[part] for own in outputs] for part in (0, 1))
-        nothing = [None] * len(clients)
-        z_means = super().exchange(fed, clients, x, z) if self.fccm else nothing
-        s_means = exchange_mean(fed, clients, "similarities", s) if self.fisl else nothing
-        return list(zip(z_means, s_means, strict=True))
+    @torch.no_grad()
+    def former_answer(self, client, x):
+        return self.outputs(client.models["former"].eval(), x)
 
-    def public_loss(self, client, x, own, means):
-        (z, s), (z_mean, s_mean) = own, means
+    def similarities(self, client):
+        return client.held["similarities"]
+
+    def keep_logits(self, client, mean) -> None:
+        client.held["mean logits"] = mean
+
+    def keep_similarities(self, client, mean) -> None:
+        client.held["mean similarities"] = mean
+
+    def learn_from_means(self, client) -> None:
+        """Steps 6 to 8, towards what has come back."""
+        means = (client.held.pop(f"mean {name}", None) for name in ("logits", "similarities"))
+        self.learn(client, tuple(means))
+
+    def public_loss(self, client, x, z, means):
+        (z_mean, s_mean), s = means, client.held.pop("similarities")
         fccm = super().public_loss(client, x, z, z_mean) if self.fccm else 0.0  # step 6
         fisl = losses.instance_similarity_loss(s, s_mean) if self.fisl else 0.0  # step 7
         return losses.communication_loss(fccm, fisl, omega=self.omega)  # step 8

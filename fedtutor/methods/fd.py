@@ -6,11 +6,14 @@ entropy to the other clients' mean softmax output for the class of the image).
 """
 
 from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import NonNegativeFloat
 
 from .. import losses
 from .base import Method, register
 from .fedavg import WEIGHTING
-from .shared.class_means import global_means, keep_means
+from .shared.class_means import collect_means, global_means
 from .shared.prototypes import class_counts, own_prototypes
 
 LOSSES = {
@@ -31,13 +34,10 @@ class FD(Method):
     here. lambda_ = 0 is `solo`, also for the running statistics of batch norm, which stay at home.
     """
 
-    choices = {"loss": LOSSES, "weighting": WEIGHTING}
-    at_least_0 = ("lambda_",)
-
-    lambda_: float = 1.0  # ours; RepShare's code: 10
-    loss: str = "cross-entropy"  # see LOSSES
+    lambda_: NonNegativeFloat = 1.0  # ours; RepShare's code: 10
+    loss: Literal[*LOSSES] = "cross-entropy"  # see LOSSES
     exclude_self: bool = True  # the mean is over the others; RepShare's code: over all
-    weighting: str = "uniform"  # every owner of a class counts alike; RepShare's code: "samples"
+    weighting: Literal[*WEIGHTING] = "uniform"  # owners count alike; RepShare's code: "samples"
 
     def collaborate(self, fed, clients):
         known = [global_means(fed, without=c.id if self.exclude_self else "") for c in clients]
@@ -58,15 +58,15 @@ class FD(Method):
         return loss + self.lambda_ * pull(z, y, known["means"], known["owned"])
 
     def aggregate(self, fed, clients):
-        for client, told in zip(clients, fed.ask(clients, self.measured), strict=True):
-            keep_means(fed, client, *told, weighting=self.weighting)
+        fed.ask(clients, self.measure)
+        collect_means(fed, clients, weighting=self.weighting)
 
-    def measured(self, client):
-        """Mean outputs [classes, classes] and images per class [classes]."""
+    def measure(self, client) -> None:
+        """Mean outputs [classes, classes] and images per class [classes], to be told."""
         network = client.model.eval()
         means = own_prototypes(client, lambda x: self.output(network(x)))
         network.train()
-        return means, class_counts(client, len(means))
+        client.held |= {"means": means, "weights": class_counts(client, len(means))}
 
     def output(self, z):
         """What is averaged, from logits [batch, classes]."""

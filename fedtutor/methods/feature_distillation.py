@@ -1,11 +1,13 @@
 """Feature distillation: stay near the features of the global model.
 
 Romero et al. 2015, as FedCSD uses it to explore client drift (Yan et al., "Rethinking Client Drift
-in Federated Learning: A Logit Perspective", 2023, Sec. III-B). Local objective:
+in Federated Learning: A Logit Perspective", 2025, Sec. III-B). Local objective:
 L_CE + mu L_FD, L_FD of Eq. 5, with the network received this round as the teacher.
 """
 
 from dataclasses import dataclass
+
+from pydantic import NonNegativeFloat
 
 from .. import losses
 from .base import register
@@ -21,9 +23,7 @@ class FeatureDistillation(KeepsReceived):
     of the student are averaged like weights.
     """
 
-    at_least_0 = ("mu",)
-
-    mu: float = 0.01  # Sec. III-B: the best of 0.001, 0.01, 0.1, 1
+    mu: NonNegativeFloat = 0.01  # Sec. III-B: the best of 0.001, 0.01, 0.1, 1
 
     def local_loss(self, client, x, y):
         h = client.model.features(x)

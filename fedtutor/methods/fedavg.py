@@ -7,6 +7,7 @@ the n_k images of client k.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -27,12 +28,10 @@ class FedAvg(Method):
     a common start. Running statistics of batch norm are sent and averaged like weights.
     """
 
-    choices = {"weighting": WEIGHTING, "evaluate": ("server", "client"),
-               "start_from": ("server", "client")}  # fmt: skip
-
-    weighting: str = "samples"  # "samples": n_k / n; "uniform": 1 / K, as FCCL+'s code
-    evaluate: str = "server"  # "server": after averaging; "client": after local training (FCCL+)
-    start_from: str = "server"  # "client": round 1 from its own weights (RepShare's code)
+    weighting: Literal[*WEIGHTING] = "samples"  # n_k / n; "uniform": 1 / K, as FCCL+'s code
+    evaluate: Literal["server", "client"] = "server"  # "client": after local training (FCCL+)
+    # "client": round 1 from its own weights (RepShare's code)
+    start_from: Literal["server", "client"] = "server"
 
     def start(self, fed):
         require_equal_networks(fed)
@@ -96,11 +95,17 @@ def average(states: Sequence[dict[str, Tensor]], shares: Sequence[float]) -> dic
     """
     total = sum(shares)
     if not total > 0:
-        raise SettingError(f"shares that add up to {total}", where="average",
-                           do="give each state a share, such as its number of images")  # fmt: skip
+        raise SettingError(
+            f"shares that add up to {total}",
+            where="average",
+            do="give each state a share, such as its number of images",
+        )
     if any(_shapes(state) != _shapes(states[0]) for state in states):  # torch would stretch one
-        raise ModelError("states of different names or shapes cannot be averaged", where="average",
-                         do="give the state_dict() of equal networks")  # fmt: skip
+        raise ModelError(
+            "states of different names or shapes cannot be averaged",
+            where="average",
+            do="give the state_dict() of equal networks",
+        )
     names = [name for name, value in states[0].items() if value.is_floating_point()]
     mean = {name: value.clone() for name, value in states[0].items()}
     own = [mean[name] for name in names]
@@ -112,23 +117,16 @@ def average(states: Sequence[dict[str, Tensor]], shares: Sequence[float]) -> dic
 
 def require_equal_networks(fed, *, because: str = "") -> None:
     """Raise `ModelError` where the clients' networks cannot be averaged."""
-    clients = one_of_a_kind(fed.clients)
-    told = fed.ask(clients, shapes_of)
-    for client, own in zip(clients, told, strict=True):
-        if own["shapes"] != told[0]["shapes"]:
+    first, *others = one_of_a_kind(fed.clients)
+    for client in others:
+        if client.layout["weights"] != first.layout["weights"]:
             raise ModelError(
-                f"{fed.method.name}{because} averages weights, but {clients[0].id} has a network "
-                f"of {told[0]['weights']:,} weights and {client.id} one of {own['weights']:,}, "
-                "or of other layers",
+                f"{fed.method.name}{because} averages weights, but {first.id} has a network of "
+                f"{first.layout['trained']:,} weights and {client.id} one of "
+                f"{client.layout['trained']:,}, or of other layers",
                 where="setting 'models'",
                 do="give every client the same network, or use a method that exchanges outputs",
             )
-
-
-def shapes_of(client) -> dict:
-    """The shape of everything that `weights` sends, and how many weights are trained."""
-    shapes = {name: list(value.shape) for name, value in client.model.state_dict().items()}
-    return {"shapes": shapes, "weights": sum(p.numel() for p in client.model.parameters())}
 
 
 def _shapes(state: dict[str, Tensor]) -> dict[str, torch.Size]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from .. import losses
+from ..engine.kinds import Momentum
 from .base import register
 from .fedavg import FedAvg
 
@@ -23,9 +24,7 @@ class FedAvgM(FedAvg):
     variance negative (MOON's code gives momentum to everything in the network).
     """
 
-    at_least_0 = below_1 = ("beta",)
-
-    beta: float = 0.9  # FedCSD does not say which
+    beta: Momentum = 0.9  # FedCSD does not say which
     damped: bool = False  # MOON's code: v = beta v + (1 - beta) change
 
     def start(self, fed):

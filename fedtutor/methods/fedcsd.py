@@ -1,18 +1,22 @@
 """FedCSD: distil from a global teacher whose logits are refined by class prototypes.
 
-Yan et al., "Rethinking Client Drift in Federated Learning: A Logit Perspective", 2023, Algorithm
-1. Local objective: L_CE + mu L_CSD (Eq. 15). L_CSD (Eq. 14) pulls the student's softened logits
-towards those of a moving average of the global models (Eq. 12), each multiplied by how similar the
-student's logits are to the prototype of its class (Eq. 8-10), and leaves out images of which the
-teacher knows too little (Eq. 13). Line numbers below are those of Algorithm 1.
+Yan et al., "Rethinking Client Drift in Federated Learning: A Logit Perspective", IEEE Transactions
+on Cybernetics 2025, Algorithm 1. Local objective: L_CE + mu L_CSD (Eq. 15). L_CSD (Eq. 14) pulls
+the student's softened logits towards those of a moving average of the global models (Eq. 12), each
+multiplied by how similar the student's logits are to the prototype of its class (Eq. 8-10), and
+leaves out images of which the teacher knows too little (Eq. 13). Line numbers below are those of
+Algorithm 1.
 """
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import torch
+from pydantic import NonNegativeFloat, PositiveFloat
 
 from .. import losses
+from ..engine.kinds import Share
 from ..errors import SettingError
 from .base import register
 from .fedavg import FedAvg, load
@@ -48,31 +52,26 @@ class FedCSD(FedAvg):
     kept by the mask, misclassified by the teacher, both.
     """
 
-    choices = {
-        "teacher": TEACHERS, "mask": MASKS, "prototypes": ("global", "local"),
-        "absent": ("zero", "left out"), "teacher_at": ("server", "client"), "loss": LOSSES,
-    }  # fmt: skip
-    at_least_0 = ("mu",)
-    above_0 = ("tau",)
-    from_0_to_1 = ("alpha",)
-
-    mu: float = 0.001  # Sec. V-A
-    tau: float = 10.0  # Sec. V-A
-    alpha: float = 0.9  # Eq. 12; 0: the last global model
-    teacher: str = "refined"  # see TEACHERS
-    mask: str = "adaptive"  # Eq. 13; "forcible": Eq. 16; "none"
-    prototypes: str = "global"  # Eq. 7; "local": a client's own (official code)
-    absent: str = "zero"  # classes without prototype: similarity 0, or "left out" of Eq. 9 (ours)
-    teacher_at: str = "server"  # who averages: line 13; "client": Sec. V-E, nothing is sent
-    loss: str = "paper"
+    mu: NonNegativeFloat = 0.001  # Sec. V-A
+    tau: PositiveFloat = 10.0  # Sec. V-A
+    alpha: Share = 0.9  # Eq. 12; 0: the last global model
+    teacher: Literal[*TEACHERS] = "refined"  # see TEACHERS
+    mask: Literal[*MASKS] = "adaptive"  # Eq. 13; "forcible": Eq. 16; "none"
+    prototypes: Literal["global", "local"] = "global"  # Eq. 7; "local": own ones (official code)
+    # classes without prototype: similarity 0, or "left out" of Eq. 9 (ours)
+    absent: Literal["zero", "left out"] = "zero"
+    # who averages: line 13; "client": Sec. V-E, nothing is sent
+    teacher_at: Literal["server", "client"] = "server"
+    loss: Literal[*LOSSES] = "paper"
 
     def __post_init__(self):
         super().__post_init__()
         if self.loss == "code" and self.teacher in ("uniform", "penalty"):
             raise SettingError(
                 f'loss = "code" masks on logits that teacher = {self.teacher!r} does not have',
-                where=f"method {self.name}", do='set loss = "paper"',
-            )  # fmt: skip
+                where=f"method {self.name}",
+                do='set loss = "paper"',
+            )
 
     def build(self, client, make):
         return {"model": make(), "teacher": frozen(make())}
@@ -158,8 +157,11 @@ class FedCSD(FedAvg):
 
 def _move(teacher, new: dict, alpha: float) -> None:
     """Eq. 12 for a whole network, running statistics included; counters are taken as they are."""
-    teacher.load_state_dict({
-        name: losses.moving_average(w, new[name], alpha=alpha) if w.is_floating_point()
-        else new[name]
-        for name, w in teacher.state_dict().items()
-    })  # fmt: skip
+    teacher.load_state_dict(
+        {
+            name: losses.moving_average(w, new[name], alpha=alpha)
+            if w.is_floating_point()
+            else new[name]
+            for name, w in teacher.state_dict().items()
+        }
+    )

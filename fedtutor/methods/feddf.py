@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from ..losses import distillation
 from .base import register
-from .shared.public import PublicMethod
+from .shared.public import MeanAnswers
 
 
 @register("feddf")
 @dataclass
-class FedDF(PublicMethod):
+class FedDF(MeanAnswers):
     """Every client is a group of its own, as in FCCL, where all networks differ.
 
     The original averages the weights within a group of equal networks (`average = true` with one

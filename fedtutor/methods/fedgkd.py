@@ -7,6 +7,8 @@ L_CE + mu tau^2 KL(softmax(z_teacher / tau) || softmax(z / tau)).
 
 from dataclasses import dataclass
 
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
+
 from .. import losses
 from .base import register
 from .fedavg import FedAvg, average, load
@@ -24,13 +26,9 @@ class FedGKD(FedAvg):
     norm are averaged like weights, in the teacher too.
     """
 
-    at_least_0 = ("mu",)
-    above_0 = ("tau",)
-    at_least_1 = ("past",)
-
-    mu: float = 0.01  # FedCSD Sec. V-A
-    tau: float = 1.0
-    past: int = 5  # how many of the last global models teach; the code's README has 5
+    mu: NonNegativeFloat = 0.01  # FedCSD Sec. V-A
+    tau: PositiveFloat = 1.0
+    past: PositiveInt = 5  # how many of the last global models teach; the code's README has 5
 
     def build(self, client, make):
         return {"model": make(), "teacher": frozen(make())}

@@ -11,8 +11,10 @@ and 6). In all other rounds the local objective is L_CE(D_g and D_c) + lambda L_
 import copy
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from .. import losses
 from ..channel import SERVER
@@ -25,16 +27,18 @@ from ..distillation import (
     match_gradients,
     noise,
 )
+from ..engine.kinds import Momentum
 from ..errors import SettingError
 from ..randomness import generator
 from .base import register
-from .fedavg import FedAvg
+from .fedavg import FedAvg, load
 
 READINGS = {
     "paper": "Eq. 4 over the batch, a sum, features of length 1 as in Khosla et al. 2020",
     "literal": "Eq. 4 as it is printed: a sum, features of any length",
     "code": "a mean over the batch and all server images, features of length 1",
 }
+UNITS = {"compared": 1, "pixels": 2, "weights": 3}  # of work, see `client_units`
 DISTANCES = {"paper": losses.gradient_distance, "code": losses.gradient_distance_code}
 
 
@@ -44,8 +48,15 @@ class FedLGD(FedAvg):
     """Algorithm 1. Needs `virtual_ipc` of at least 1.
 
     Official code: reading = "code", selected_data = "both", distance = "code", global_init =
-    "statistics", refine_first = false, selected = 11, weighting = "uniform", and the settings
-    virtual_init = "statistics_code", virtual_augment = "siamese", virtual_batch = 256.
+    "statistics", refine_first = false, selected = 11, weighting = "uniform", start_from = "last",
+    and the settings virtual_init = "statistics_code", virtual_augment = "siamese", virtual_batch =
+    256, virtual_network = "convnet". It rounds the number of clients of a round down, we round up:
+    of 57 clients participation = 0.1929 gives its 11, and 0.4912 its 28.
+
+    start_from = "last": a round ends with the average being sent to its own clients, and nobody
+    else. Who was not in the round before trains on from the last average that it was sent (or, at
+    first, from the common start), although it refines its images with the server's present network
+    and has the present anchors. Where all clients take part in every round it is "server".
 
     What line 22 uploads as gradient is read as the path of the local update, theta_t minus the
     weights after it: that is what crosses anyway, and what the code matches (divided by the
@@ -60,33 +71,26 @@ class FedLGD(FedAvg):
     `distillation.virtual_images`), `state["matching"]` the losses of their last improvement.
     """
 
-    choices = {
-        "regularizer": ("contrastive", "mmd"), "reading": READINGS,
-        "selected_data": ("local", "both"), "global_init": ("noise", "statistics"),
-        "target": ("update", "gradient"), "distance": DISTANCES,
-    }  # fmt: skip
-    at_least_0 = ("lambda_", "selected", "local_steps", "global_steps", "global_lr",
-                  "global_momentum")  # fmt: skip
-    at_least_1 = ("every", "global_ipc")
-    above_0 = ("tau",)
-    below_1 = ("global_momentum",)
-
-    lambda_: float = 10.0  # Sec. 5.5, DIGITS; CIFAR10C: 1
-    regularizer: str = "contrastive"  # Eq. 4; "mmd": Fig. 3a
-    reading: str = "paper"  # of Eq. 4, see READINGS
-    tau: float = 0.07  # temperature of Eq. 4; the paper does not say (code: 0.07)
-    selected: int = 10  # |tau|, the number of selected rounds (Sec. 5.1; code: 11)
-    every: int = 5  # rounds 1, 1 + every, ... are selected (Sec. 5.5: 0, 5, ...)
-    selected_data: str = "local"  # line 17: D_c; "both": D_c and D_g (code, Eq. 3)
+    lambda_: NonNegativeFloat = 10.0  # Sec. 5.5, DIGITS; CIFAR10C: 1
+    regularizer: Literal["contrastive", "mmd"] = "contrastive"  # Eq. 4; "mmd": Fig. 3a
+    reading: Literal[*READINGS] = "paper"  # of Eq. 4, see READINGS
+    tau: PositiveFloat = 0.07  # temperature of Eq. 4; the paper does not say (code: 0.07)
+    selected: NonNegativeInt = 10  # |tau|, the number of selected rounds (Sec. 5.1; code: 11)
+    every: PositiveInt = 5  # rounds 1, 1 + every, ... are selected (Sec. 5.5: 0, 5, ...)
+    selected_data: Literal["local", "both"] = "local"  # line 17; "both": and D_g (code, Eq. 3)
     refine_first: bool = True  # line 16; false: not in round 1, just after DM (code)
-    local_steps: int = 100  # of iterative distribution matching (Sec. 5.1)
-    global_steps: int = 500  # of federated gradient matching (Sec. 5.1)
-    global_ipc: int = 10  # server's images per class (Sec. 5.2)
-    global_init: str = "noise"  # Sec. 5.1; "statistics": averaged over clients (code)
-    global_lr: float = 1.0  # of the server's pixels (code)
-    global_momentum: float = 0.5  # of the server's pixels (code)
-    target: str = "update"  # what D_g is matched with; "gradient": Eq. 5 to the letter
-    distance: str = "paper"  # Eq. 6; "code": with its small number
+    local_steps: NonNegativeInt = 100  # of iterative distribution matching (Sec. 5.1)
+    global_steps: NonNegativeInt = 500  # of federated gradient matching (Sec. 5.1)
+    global_ipc: PositiveInt = 10  # server's images per class (Sec. 5.2)
+    # Sec. 5.1; "statistics": averaged over clients (code)
+    global_init: Literal["noise", "statistics"] = "noise"
+    global_lr: NonNegativeFloat = 1.0  # of the server's pixels (code)
+    global_momentum: Momentum = 0.5  # of the server's pixels (code)
+    # what D_g is matched with; "gradient": Eq. 5 to the letter
+    target: Literal["update", "gradient"] = "update"
+    distance: Literal[*DISTANCES] = "paper"  # Eq. 6; "code": with its small number
+    # line 31, to all clients; "last": to those of the round (code)
+    start_from: Literal["server", "client", "last"] = "server"
 
     def is_selected(self, round_: int) -> bool:
         """Whether t is in tau: distillation instead of regularization."""
@@ -97,9 +101,10 @@ class FedLGD(FedAvg):
         super().start(fed)
         if not fed.settings.virtual_ipc:
             raise SettingError(
-                f"{self.name} trains on virtual images and there are none", where="settings",
+                f"{self.name} trains on virtual images and there are none",
+                where="settings",
                 do="set virtual_ipc to at least 1",
-            )  # fmt: skip
+            )
         fed.ask(fed.clients, self.keep_virtual)  # line 9
         fed.server.state["virtual"] = self._noise(fed).state()
         fed.server.state["version"], fed.server.state["sent"] = 0, {}
@@ -117,8 +122,11 @@ class FedLGD(FedAvg):
         return VirtualImages(scenario.pixels(noise(y, shape, own)), y, "noise")
 
     def collaborate(self, fed, clients):
-        super().collaborate(fed, clients)  # line 31, of the round before
         chosen = self.is_selected(fed.round_)
+        if self.start_from != "last":
+            super().collaborate(fed, clients)  # line 31, of the round before
+        elif chosen:
+            fed.download(clients, "weights", self.receive_extractor, fed.server.model.state_dict())
         fed.ask(clients, self.note_round, chosen)
         if chosen:
             fed.ask(clients, self.refine)
@@ -128,26 +136,40 @@ class FedLGD(FedAvg):
     def note_round(self, client, selected: bool) -> None:
         client.state["selected"] = selected
 
+    def receive_extractor(self, client, state: dict) -> None:
+        client.held["extractor"] = copy.deepcopy(client.model)
+        client.held["extractor"].load_state_dict(state)
+
     def refine(self, client) -> None:
         """Line 16, Eq. 1: the extractor is the global network that has just arrived."""
         s, scenario = client.settings, client.scenario
         virtual = VirtualImages(**client.state["virtual"])
+        arrived = client.held.pop("extractor", client.model)
         if self.local_steps and (self.refine_first or client.round_ > 1):
-            network = copy.deepcopy(client.model).requires_grad_(False)
+            network = copy.deepcopy(arrived).requires_grad_(False)
             new = match_distributions(
-                scenario.inputs(virtual.x), virtual.y, client.private, scenario, network,
-                steps=self.local_steps, lr=s.virtual_lr, momentum=s.virtual_momentum,
-                batch=s.virtual_batch, augment=s.virtual_augment,
+                scenario.inputs(virtual.x),
+                virtual.y,
+                client.private,
+                scenario,
+                network,
+                steps=self.local_steps,
+                lr=s.virtual_lr,
+                momentum=s.virtual_momentum,
+                batch=s.virtual_batch,
+                augment=s.virtual_augment,
+                clip=s.virtual_clip,
+                noise=s.virtual_noise,
                 numbers=lambda step, purpose: generator(
                     client.seed, client.id, client.round_, "refinement", step, purpose
                 ),
-            )  # fmt: skip
+            )
             x = scenario.pixels(new["x"])
             client.state["virtual"] = {"x": x, "y": virtual.y, "source": virtual.source}
             client.state["matching"] = new["losses"]
         if self.target == "gradient":
             virtual = VirtualImages(**client.state["virtual"])
-            network = copy.deepcopy(client.model).eval()
+            network = copy.deepcopy(arrived).eval()
             loss = losses.cross_entropy(network(scenario.inputs(virtual.x)), virtual.y)
             client.state["gradient"] = list(torch.autograd.grad(loss, _trained(network)))
 
@@ -195,28 +217,42 @@ class FedLGD(FedAvg):
     def forget_gradient(self, client) -> None:
         client.state.pop("gradient", None)
 
+    def _average(self, fed, clients) -> None:
+        """Lines 22, 25 and 30; with start_from = "last" also what is sent then."""
+        super().aggregate(fed, clients)
+        if self.start_from == "last":
+            fed.download(clients, "weights", load, fed.server.model.state_dict())
+
     def aggregate(self, fed, clients):
         if not (self.is_selected(fed.round_) and self.global_steps):
             fed.ask(clients, self.forget_gradient)
-            super().aggregate(fed, clients)
+            self._average(fed, clients)
             return
         before = copy.deepcopy(fed.server.model)
         shares = self.shares(fed, clients) if self.target == "gradient" else None
-        super().aggregate(fed, clients)  # lines 22, 25 and 30
+        self._average(fed, clients)
         if shares is None:
             pairs = zip(_trained(before), _trained(fed.server.model), strict=True)
             pull = [(old - new).detach() for old, new in pairs]
         else:
             sent = fed.upload(clients, "gradient", self.gradient)
             weights = [share / sum(shares) for share in shares]
-            pull = [sum(w * part for w, part in zip(weights, parts, strict=True))
-                    for parts in zip(*sent, strict=True)]  # fmt: skip
+            pull = [
+                sum(w * part for w, part in zip(weights, parts, strict=True))
+                for parts in zip(*sent, strict=True)
+            ]
         state = fed.server.state
         virtual = VirtualImages(**state["virtual"])
         new = match_gradients(
-            fed.scenario.inputs(virtual.x), virtual.y, before, pull, steps=self.global_steps,
-            lr=self.global_lr, momentum=self.global_momentum, distance=DISTANCES[self.distance],
-        )  # line 27, Eq. 5 and 6  # fmt: skip
+            fed.scenario.inputs(virtual.x),
+            virtual.y,
+            before,
+            pull,
+            steps=self.global_steps,
+            lr=self.global_lr,
+            momentum=self.global_momentum,
+            distance=DISTANCES[self.distance],
+        )  # line 27, Eq. 5 and 6
         x = fed.scenario.pixels(new["x"])
         state["virtual"] = {"x": x, "y": virtual.y, "source": "matched gradients"}
         state["matching"], state["version"] = new["losses"], fed.round_
@@ -240,9 +276,19 @@ def statistics_of(client) -> dict[str, torch.Tensor]:
     return class_statistics(client.private, client.scenario, reading=reading)
 
 
-def client_passes(private: int, *, classes: int, ipc: int, anchors: int, rounds: int,
-                  batch_size: int, real: int, first: int, selected: int,
-                  refine: int) -> dict[str, int]:  # fmt: skip
+def client_passes(
+    private: int,
+    *,
+    classes: int,
+    ipc: int,
+    anchors: int,
+    rounds: int,
+    batch_size: int,
+    real: int,
+    first: int,
+    selected: int,
+    refine: int,
+) -> dict[str, int]:
     """Images that one client sends through networks in a whole run (FedLGD Fig. 5), by purpose.
 
     - "compared": private images, whose features are only compared with: up to `real` per class in
@@ -258,5 +304,21 @@ def client_passes(private: int, *, classes: int, ipc: int, anchors: int, rounds:
     steps, own = first + selected * refine, classes * ipc
     batches = math.ceil((own + anchors) / batch_size)
     together = own + anchors + batches * anchors
-    return {"compared": steps * min(private, real * classes), "pixels": steps * own,
-            "weights": selected * own + (rounds - selected) * together}  # fmt: skip
+    return {
+        "compared": steps * min(private, real * classes),
+        "pixels": steps * own,
+        "weights": selected * own + (rounds - selected) * together,
+    }
+
+
+def client_units(private: int, **plan: int) -> tuple[int, int]:
+    """(FedLGD's, FedAvg's) work of one client in a whole run, in units of a forward pass.
+
+    FedAvg trains on the client's `private` images; `plan` is what `client_passes` takes besides. An
+    image costs 1 forward, one more back to its pixels, and two more back to the weights. FedLGD's
+    Fig. 5 adds up selected and unselected rounds and does not name the first distillation: without
+    it, `first` is 0. Its Sec. 5.5 says "clients": a sum over the clients of a data set.
+    """
+    passes = client_passes(private, **plan)
+    fedavg = UNITS["weights"] * private * plan["rounds"]
+    return sum(UNITS[kind] * count for kind, count in passes.items()), fedavg

@@ -10,11 +10,12 @@ Learning", ICLR 2021. On unlabeled images of which a client is sure (largest pro
 from dataclasses import dataclass
 
 import torch
+from pydantic import NonNegativeFloat, NonNegativeInt
 from torch import Tensor
 
 from .. import losses
 from .base import register
-from .shared.public import PublicMethod, gathered
+from .shared.public import PublicMethod
 
 
 @register("fedmatch")
@@ -26,22 +27,19 @@ class FedMatch(PublicMethod):
     the unlabeled images are the public ones; helpers send logits instead of networks and are, for
     every batch, the two clients with the nearest predictions (original: nearest networks, chosen
     every 10 rounds); distortion is a shift of up to 4 pixels and a flip (original: RandAugment).
-    Left out: splitting the weights into a supervised and an unsupervised part, which are
-    exchanged, since different networks have no weights to exchange.
+    Half of FedMatch is left out: disjoint learning, which splits the weights into a supervised and
+    an unsupervised part and exchanges both, since different networks have no weights to exchange.
     """
 
-    at_least_0 = ("helpers", "lambda_i", "lambda_a")
-
-    helpers: int = 2
+    helpers: NonNegativeInt = 2
     threshold: float = 0.75  # least largest probability of a batch image that counts
-    lambda_i: float = 0.01  # weight of the consistency
-    lambda_a: float = 0.01  # weight of the vote
+    lambda_i: NonNegativeFloat = 0.01  # weight of the consistency
+    lambda_a: NonNegativeFloat = 0.01  # weight of the vote
 
-    def exchange(self, fed, clients, x, z):
-        sent = gathered(fed, clients, "logits", z)
+    def exchange(self, fed, clients, number):
+        sent = torch.stack(fed.upload(clients, "logits", self.look, number))
         nearest = nearest_others(sent, min(self.helpers, len(clients) - 1))
-        return [fed.channel.down(c, "helper logits", sent[i])
-                for c, i in zip(clients, nearest, strict=True)]  # fmt: skip
+        fed.download(clients, "helper logits", self.learn, own=[sent[i] for i in nearest])
 
     def public_loss(self, client, x, z, helpers):
         sure = z.detach().softmax(1).amax(1) >= self.threshold

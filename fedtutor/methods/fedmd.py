@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from ..losses import logit_l1
 from .base import register
-from .shared.public import PublicMethod
+from .shared.public import MeanAnswers
 
 
 @register("fedmd")
 @dataclass
-class FedMD(PublicMethod):
+class FedMD(MeanAnswers):
     """As FCCL compares with it: consensus and digest batch by batch.
 
     The original (paper and code) computes the consensus once per round, on 5000 public images, and

@@ -32,14 +32,16 @@ class FedNova(FedAvg):
         if s.optimizer != "sgd" or (s.keep_optimizer and s.momentum):
             kept = ", momentum kept between rounds" if s.optimizer == "sgd" else ""
             raise SettingError(
-                f"{self.name} with {s.optimizer}{kept}", where="settings",
+                f"{self.name} with {s.optimizer}{kept}",
+                where="settings",
                 do='set optimizer = "sgd", and keep_optimizer = false with momentum',
-            )  # fmt: skip
+            )
         if self.start_from == "client":
             raise SettingError(
-                f'{self.name} with start_from = "client"', where=f"method {self.name}",
+                f'{self.name} with start_from = "client"',
+                where=f"method {self.name}",
                 do='set start_from = "server": a direction needs a common start',
-            )  # fmt: skip
+            )
 
     def collaborate(self, fed, clients):
         super().collaborate(fed, clients)

@@ -6,7 +6,11 @@ Computer Systems 143, 2023. Local objective: alpha L_con + (1 - alpha) L_CE, L_c
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
+from pydantic import PositiveFloat
+
+from ..engine.kinds import Share
 from ..losses import cross_entropy, prototype_contrastive
 from .base import register
 from .fedavg import WEIGHTING, FedAvg
@@ -24,14 +28,10 @@ class FedProc(FedAvg):
     `fedproto.py`. alpha = 0 is FedAvg, also for the running statistics of batch norm.
     """
 
-    choices = {"schedule": ("falling", "constant"), "prototype_weighting": WEIGHTING}
-    from_0_to_1 = ("alpha",)
-    above_0 = ("tau",)
-
-    schedule: str = "falling"
-    alpha: float = 0.5  # weight of L_con under "constant"; FCCL+ Table VII
-    tau: float = 1.0  # MarsFL has no temperature
-    prototype_weighting: str = "samples"  # "uniform": MarsFL
+    schedule: Literal["falling", "constant"] = "falling"
+    alpha: Share = 0.5  # weight of L_con under "constant"; FCCL+ Table VII
+    tau: PositiveFloat = 1.0  # MarsFL has no temperature
+    prototype_weighting: Literal[*WEIGHTING] = "samples"  # "uniform": MarsFL
 
     def collaborate(self, fed, clients):
         super().collaborate(fed, clients)

@@ -7,6 +7,9 @@ their class).
 """
 
 from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import NonNegativeFloat
 
 from ..losses import cross_entropy, prototype_distance
 from .base import register
@@ -26,12 +29,9 @@ class FedProto(FedAvg):
     also for the running statistics of batch norm.
     """
 
-    choices = {"prototype_weighting": WEIGHTING}
-    at_least_0 = ("lambda_",)
-
-    lambda_: float = 1.0  # the original's default; FedCSD Sec. V-A
+    lambda_: NonNegativeFloat = 1.0  # the original's default; FedCSD Sec. V-A
     average: bool = True
-    prototype_weighting: str = "samples"  # "uniform": the original's code, every owner counts alike
+    prototype_weighting: Literal[*WEIGHTING] = "samples"  # "uniform": the original's code
 
     def start(self, fed):
         if self.average:

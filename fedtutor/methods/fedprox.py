@@ -6,26 +6,19 @@ objective (Eq. 2): F_k(w) + (mu / 2) ||w - w_t||^2, with w_t the weights receive
 
 from dataclasses import dataclass
 
+from pydantic import NonNegativeFloat
+
 from ..losses import proximal_term
 from .base import register
-from .fedavg import FedAvg
+from .shared.received import KeepsWeights
 
 
 @register("fedprox")
 @dataclass
-class FedProx(FedAvg):
+class FedProx(KeepsWeights):
     """mu = 0 is FedAvg. The papers use mu = 0.01 (FCCL+) and 0.001 (FedCSD)."""
 
-    at_least_0 = ("mu",)
-
-    mu: float = 0.01  # strength of the pull towards the global weights
-
-    def collaborate(self, fed, clients):
-        super().collaborate(fed, clients)
-        fed.ask(clients, self.remember)
-
-    def remember(self, client):
-        client.state["w_global"] = [p.detach().clone() for p in client.model.parameters()]
+    mu: NonNegativeFloat = 0.01  # strength of the pull towards the global weights
 
     def local_loss(self, client, x, y):
         pull = proximal_term(list(client.model.parameters()), client.state["w_global"], mu=self.mu)

@@ -6,7 +6,9 @@ multiplied by alpha; prediction is as usual.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
+from ..engine.kinds import Share
 from ..losses import continuous_restriction, restricted_cross_entropy, restriction
 from .base import register
 from .fedavg import FedAvg
@@ -26,11 +28,8 @@ class FedRS(FedAvg):
     norm are averaged like weights.
     """
 
-    choices = {"scale": SCALES}
-    from_0_to_1 = ("alpha",)
-
-    alpha: float = 0.5
-    scale: str = "binary"
+    alpha: Share = 0.5
+    scale: Literal[*SCALES] = "binary"
 
     def start(self, fed):
         super().start(fed)

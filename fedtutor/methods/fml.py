@@ -11,6 +11,8 @@ and the meme networks are averaged like in FedAvg. No public images.
 
 from dataclasses import dataclass
 
+from pydantic import NonNegativeFloat, NonNegativeInt
+
 from ..losses import mutual_loss
 from .base import Method, register
 from .fedavg import average, images_of, load, weights
@@ -27,12 +29,10 @@ class FML(Method):
     are 1/2: FCCL says nothing about its own choices. alpha = 1 leaves the client alone.
     """
 
-    at_least_0 = ("pretrain_epochs", "alpha", "beta")
-
-    alpha: float = 0.5  # weight of the labels for the client's own network
-    beta: float = 0.5  # weight of the labels for the meme
+    alpha: NonNegativeFloat = 0.5  # weight of the labels for the client's own network
+    beta: NonNegativeFloat = 0.5  # weight of the labels for the meme
     meme: str = "small_cnn"  # network that travels
-    pretrain_epochs: int = 0  # epochs alone before round 1, own network only
+    pretrain_epochs: NonNegativeInt = 0  # epochs alone before round 1, own network only
 
     def build(self, client, make):
         return {"model": make(), "meme": make(self.meme, role="meme")}

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from ..losses import logit_mse
 from .base import register
-from .shared.public import PublicMethod
+from .shared.public import MeanAnswers
 
 
 @register("kd")
 @dataclass
-class KD(PublicMethod):
+class KD(MeanAnswers):
     """public_lr = 0 is training alone, but for the running statistics of batch norm."""
 
     def public_loss(self, client, x, z, mean):

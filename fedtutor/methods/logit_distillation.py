@@ -1,11 +1,13 @@
 """Logit distillation: stay near the logits of the global model.
 
 Hinton et al. 2015, as FedCSD uses it to explore client drift (Yan et al., "Rethinking Client Drift
-in Federated Learning: A Logit Perspective", 2023, Sec. III-B). Local objective:
+in Federated Learning: A Logit Perspective", 2025, Sec. III-B). Local objective:
 L_CE + mu L_LD, L_LD of Eq. 4, with the network received this round as the teacher.
 """
 
 from dataclasses import dataclass
+
+from pydantic import NonNegativeFloat, PositiveFloat
 
 from .. import losses
 from .base import register
@@ -22,11 +24,8 @@ class LogitDistillation(KeepsReceived):
     batch norm; those of the student are averaged like weights.
     """
 
-    at_least_0 = ("mu",)
-    above_0 = ("tau",)
-
-    mu: float = 0.001  # Sec. III-B: the best of 0.001, 0.01, 0.1, 1
-    tau: float = 10.0  # Sec. III-B
+    mu: NonNegativeFloat = 0.001  # Sec. III-B: the best of 0.001, 0.01, 0.1, 1
+    tau: PositiveFloat = 10.0  # Sec. III-B
 
     def local_loss(self, client, x, y):
         z = client.model(x)

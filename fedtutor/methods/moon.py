@@ -6,6 +6,8 @@ L_CE + mu L_con, L_con = -log(e_global / (e_global + e_previous)), e = exp(cos(h
 
 from dataclasses import dataclass
 
+from pydantic import NonNegativeFloat, PositiveFloat
+
 from .. import losses
 from .base import register
 from .shared.public import frozen
@@ -24,11 +26,8 @@ class MOON(KeepsReceived):
     of batch norm; those of the trained one are averaged like weights.
     """
 
-    at_least_0 = ("mu",)
-    above_0 = ("tau",)
-
-    mu: float = 1.0  # the paper tunes 0.1, 1, 5, 10; FedCSD and FCCL+ use 1
-    tau: float = 0.5
+    mu: NonNegativeFloat = 1.0  # the paper tunes 0.1, 1, 5, 10; FedCSD and FCCL+ use 1
+    tau: PositiveFloat = 0.5
 
     def build(self, client, make):
         return {**super().build(client, make), "previous": frozen(make())}

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 import torch
 
+from ..engine.kinds import Share
 from ..losses import mean_scores, score_distillation
 from .base import register
 from .fedavg import average
 from .shared.prototypes import class_counts
-from .shared.public import PublicMethod, gathered
+from .shared.public import PublicMethod
 
 
 @register("rcfl")
@@ -26,9 +27,7 @@ class RCFL(PublicMethod):
     before and after the public phase. Its rows in FCCL's tables cannot be reproduced.
     """
 
-    from_0_to_1 = ("alpha",)
-
-    alpha: float = 0.5  # share of its own weights that a client keeps; 0 follows the others fully
+    alpha: Share = 0.5  # share of its own weights that a client keeps; 0 follows the others fully
 
     def start(self, fed):
         super().start(fed)
@@ -50,11 +49,10 @@ class RCFL(PublicMethod):
         states = [client.model.state_dict(), client.state.pop("before")]
         client.model.load_state_dict(average(states, [1 - self.alpha, self.alpha]))
 
-    def exchange(self, fed, clients, x, z):
-        sent = gathered(fed, clients, "logits", z)
+    def exchange(self, fed, clients, number):
+        sent = torch.stack(fed.upload(clients, "logits", self.look, number))
         owns = torch.stack([fed.server.state[c.id] for c in clients]).float()
-        scores = mean_scores(sent, owns)
-        return [fed.channel.down(c, "mean scores", scores) for c in clients]
+        fed.download(clients, "mean scores", self.learn, mean_scores(sent, owns))
 
     def public_loss(self, client, x, z, scores):
         return score_distillation(z, scores)

@@ -9,10 +9,11 @@ cross-entropy (SCE).
 from dataclasses import dataclass
 
 import torch
+from pydantic import NonNegativeFloat
 
 from .. import losses
 from .base import register
-from .shared.public import PublicMethod, gathered
+from .shared.public import PublicMethod
 
 
 @register("rhfl")
@@ -20,17 +21,15 @@ from .shared.public import PublicMethod, gathered
 class RHFL(PublicMethod):
     """HHF, CCR and SCE are the paper's and agree with its code; alpha and beta of SCE: FCCL+.
 
-    The weights come from the mean local losses of the last two rounds (ours: of their last epoch);
-    before there are two, every other client counts 1 / (K - 1), as in the code. The server relays
-    all others' logits, so K - 1 times as many bytes go down as for a mean. Labels here are clean:
-    SCE then mainly rescales the cross-entropy.
+    The weights come from the mean local losses of the last two rounds (ours: of their last epoch),
+    which a client sends in the round that follows; before there are two, every other client counts
+    1 / (K - 1), as in the code. The server relays all others' logits, so K - 1 times as many bytes
+    go down as for a mean. Labels here are clean: SCE then mainly rescales the cross-entropy.
     """
 
-    at_least_0 = ("alpha", "beta", "confidence")
-
-    alpha: float = 0.1  # of the cross-entropy in SCE
-    beta: float = 1.0  # of the reverse cross-entropy in SCE
-    confidence: float = 0.5  # beta of CCR; 0 trusts all clients equally
+    alpha: NonNegativeFloat = 0.1  # of the cross-entropy in SCE
+    beta: NonNegativeFloat = 1.0  # of the reverse cross-entropy in SCE
+    confidence: NonNegativeFloat = 0.5  # beta of CCR; 0 trusts all clients equally
 
     def collaborate(self, fed, clients):
         weights = self._weights(fed, clients)
@@ -41,12 +40,10 @@ class RHFL(PublicMethod):
     def receive_confidence(self, client, weights):
         client.state["weights"] = weights
 
-    def exchange(self, fed, clients, x, z):
-        sent = gathered(fed, clients, "logits", z)
+    def exchange(self, fed, clients, number):
+        sent = torch.stack(fed.upload(clients, "logits", self.look, number))
         others = [torch.cat([sent[:i], sent[i + 1 :]]) for i in range(len(sent))]
-        return [
-            fed.channel.down(c, "other logits", o) for c, o in zip(clients, others, strict=True)
-        ]
+        fed.download(clients, "other logits", self.learn, own=others)
 
     def public_loss(self, client, x, z, others):
         return losses.hhf_loss(z, others, client.state["weights"])
@@ -55,14 +52,26 @@ class RHFL(PublicMethod):
         z = client.model(x)
         return losses.symmetric_cross_entropy(z, y, alpha=self.alpha, beta=self.beta)
 
+    def after_local(self, client):
+        client.state["loss"] = client.loss  # it is sent in the next round
+
+    def last_loss(self, client) -> float:
+        return client.state["loss"]
+
     def _weights(self, fed, clients) -> torch.Tensor:
         """w_k of all clients in this round, from losses that they send."""
-        rows = [[row["values"][fed.clients.index(c)] for c in clients]
-                for row in fed.history["loss"][-2:]]  # fmt: skip
-        if len(rows) < 2 or None in rows[0] + rows[1]:  # somebody has not trained twice in a row
-            equal = 1 / max(len(clients) - 1, 1)
+        rows = fed.history["loss"][-1:]  # it says who trained in the last round
+        trained = [
+            c for c in clients for row in rows if row["values"][fed.clients.index(c)] is not None
+        ]
+        sent = fed.upload(trained, "loss", self.last_loss)
+        before = fed.server.state.get("losses", {})
+        now = {c.id: loss for c, loss in zip(trained, sent, strict=True)}
+        fed.server.state["losses"] = now
+        if any(c.id not in before or c.id not in now for c in clients):
+            equal = 1 / max(len(clients) - 1, 1)  # somebody has not trained twice in a row
             return torch.full((len(clients),), equal, device=fed.device)
-        for c, loss in zip(clients, rows[1], strict=True):
-            fed.channel.up(c, "loss", loss)
-        before, now = (torch.tensor(row, device=fed.device) for row in rows)
+        before, now = (
+            torch.tensor([row[c.id] for c in clients], device=fed.device) for row in (before, now)
+        )
         return losses.client_confidence(before, now, beta=self.confidence)

@@ -6,13 +6,14 @@ gradient, c that of everybody.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 
 from .. import losses
 from ..errors import SettingError
 from .base import register
-from .fedavg import FedAvg
+from .fedavg import WEIGHTING, FedAvg
 
 
 @register("scaffold")
@@ -25,15 +26,16 @@ class SCAFFOLD(FedAvg):
     1. Running statistics of batch norm have no control variate and are averaged as in FedAvg.
     """
 
-    weighting: str = "uniform"
+    weighting: Literal[*WEIGHTING] = "uniform"
 
     def start(self, fed):
         super().start(fed)
         if fed.settings.optimizer != "sgd":
             raise SettingError(
-                f"{self.name} with {fed.settings.optimizer}", where="settings",
+                f"{self.name} with {fed.settings.optimizer}",
+                where="settings",
                 do='set optimizer = "sgd": the correction is a gradient times its learning rate',
-            )  # fmt: skip
+            )
         fed.server.state["c"] = _zeros(fed.server.model)
         fed.ask(fed.clients, self.begin)
 
@@ -57,8 +59,10 @@ class SCAFFOLD(FedAvg):
     @torch.no_grad()
     def after_local(self, client):
         s = client.state
-        path = {"steps": client.steps - s["steps_before"],
-                "lr": client.optimizer.param_groups[0]["lr"]}  # fmt: skip
+        path = {
+            "steps": client.steps - s["steps_before"],
+            "lr": client.optimizer.param_groups[0]["lr"],
+        }
         parts = zip(s["c_k"], s["c"], s["w"], client.model.parameters(), strict=True)
         new = [losses.control_variate(c_k, c, w, p, **path) for c_k, c, w, p in parts]  # option II
         s["change"] = [n - old for n, old in zip(new, s["c_k"], strict=True)]

@@ -9,8 +9,10 @@ once and sends them to all clients. L_align is `losses.noise_alignment`.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -35,18 +37,13 @@ class VHL(FedAvg):
     noise pass the network in one batch, and running statistics are averaged as in FedAvg.
     """
 
-    choices = {"labels": ("own", "shared")}
-    at_least_0 = ("alpha", "lambda_", "inner")
-    above_0 = ("tau",)
-    at_least_1 = ("noise_ipc", "noise_batch")
-
-    alpha: float = 1.0  # weight of the noise's cross-entropy (VHL's code)
-    lambda_: float = 1.0  # weight of the alignment (VHL's code)
-    inner: float = 0.1  # weight of the noise's own contrast inside it (VHL's code)
-    tau: float = 0.07  # temperature (VHL's code)
-    noise_ipc: int = 10  # noise images per class (ours: as many as FedLGD's server has)
-    noise_batch: int = 128  # noise images per step, at most all (VHL's code)
-    labels: str = "own"
+    alpha: NonNegativeFloat = 1.0  # weight of the noise's cross-entropy (VHL's code)
+    lambda_: NonNegativeFloat = 1.0  # weight of the alignment (VHL's code)
+    inner: NonNegativeFloat = 0.1  # weight of the noise's own contrast inside it (VHL's code)
+    tau: PositiveFloat = 0.07  # temperature (VHL's code)
+    noise_ipc: PositiveInt = 10  # noise images per class (ours: as many as FedLGD's server has)
+    noise_batch: PositiveInt = 128  # noise images per step, at most all (VHL's code)
+    labels: Literal["own", "shared"] = "own"
 
     def build(self, client, make):
         return {"model": self._network(make)}
@@ -87,8 +84,9 @@ class VHL(FedAvg):
         shift = client.scenario.num_classes if self.labels == "own" else 0
         loss = losses.cross_entropy(z[: len(y)], y)
         loss = loss + self.alpha * losses.cross_entropy(z[len(y) :], y_noise + shift)
-        pull = losses.noise_alignment(h[: len(y)], y, h[len(y) :], y_noise, tau=self.tau,
-                                      weight=self.inner)  # fmt: skip
+        pull = losses.noise_alignment(
+            h[: len(y)], y, h[len(y) :], y_noise, tau=self.tau, weight=self.inner
+        )
         return loss + self.lambda_ * pull
 
     def predict(self, fed, client, x):

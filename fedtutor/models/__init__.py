@@ -6,11 +6,18 @@ from .base import (
     Architecture,
     Network,
     build,
-    layers_of,
     register,
     use_generator,
     usual_layout,
 )
 
-__all__ = ["MODELS", "Architecture", "Network", "build", "layers_of", "networks", "register",
-           "use_generator", "usual_layout"]  # fmt: skip
+__all__ = [
+    "MODELS",
+    "Architecture",
+    "Network",
+    "build",
+    "networks",
+    "register",
+    "use_generator",
+    "usual_layout",
+]

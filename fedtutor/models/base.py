@@ -5,6 +5,7 @@ x are images [batch, channels, size, size], h = features(x) is [batch, d], logit
 call feature, representation or embedding.
 """
 
+import copy
 import re
 import warnings
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from inspect import signature
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 from ..errors import FedtutorError, ModelError, choose, strict, whole
 from .layers import RandomLayer, channels_last, initialize, refuse_foreign_chance
@@ -38,15 +39,22 @@ class Architecture:
         except (TypeError, ValueError) as error:
             raise ModelError(
                 f"features cannot be called with (in_channels, image_size): {error}",
-                where=where, do="give a function that makes the module: "
+                where=where,
+                do="give a function that makes the module: "
                 "def features(in_channels, image_size): return nn.Sequential(...)",
-            ) from None  # fmt: skip
+            ) from None
         if isinstance(self.features, nn.Module):
-            raise ModelError("features is a finished module", where=where,
-                             do="give a function that makes one for its images")  # fmt: skip
+            raise ModelError(
+                "features is a finished module",
+                where=where,
+                do="give a function that makes one for its images",
+            )
         if not isinstance(self.source, str):
-            raise ModelError(f"source = {self.source!r}", where=where,
-                             do="say in words where the network comes from")  # fmt: skip
+            raise ModelError(
+                f"source = {self.source!r}",
+                where=where,
+                do="say in words where the network comes from",
+            )
         whole("smallest", self.smallest, 1, where, ModelError)
         whole("multiple", self.multiple, 1, where, ModelError)
 
@@ -63,8 +71,15 @@ class Network(nn.Module):
     of its `Architecture`; weights have PyTorch's usual layout always.
     """
 
-    def __init__(self, body: nn.Module, image_shape: tuple, feature_size: int, num_classes: int,
-                 *, channels_last: bool = False):  # fmt: skip
+    def __init__(
+        self,
+        body: nn.Module,
+        image_shape: tuple,
+        feature_size: int,
+        num_classes: int,
+        *,
+        channels_last: bool = False,
+    ):
         super().__init__()
         self.channels_last = channels_last
         self.image_shape, self.feature_size = image_shape, feature_size
@@ -92,29 +107,6 @@ class Network(nn.Module):
         found = super().state_dict(*args, **kwargs)
         return found if args or kwargs else dict(found)
 
-    @torch.no_grad()
-    def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
-        """As in PyTorch; in one go, in a tenth of the time, where names and shapes are the same."""
-        own = {} if assign else self.state_dict()
-        same = own.keys() == state_dict.keys() and all(
-            isinstance(value, Tensor) and value.shape == state_dict[name].shape
-            for name, value in own.items()
-        )
-        hooked = (layer._load_state_dict_pre_hooks or layer._load_state_dict_post_hooks
-                  for _, layer in layers_of(self))  # fmt: skip
-        if not same or any(hooked):
-            return super().load_state_dict(state_dict, strict=strict, assign=assign)
-        torch._foreach_copy_(list(own.values()), [state_dict[name] for name in own])
-        return torch.nn.modules.module._IncompatibleKeys([], [])
-
-
-def layers_of(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]]:
-    """The module and all inside it, in PyTorch's order, with the prefix of their weights' names."""
-    found = [(prefix, module)]
-    for name, child in module._modules.items():
-        found += layers_of(child, f"{prefix}{name}.")
-    return found
-
 
 @contextmanager
 def usual_layout(network: nn.Module):
@@ -130,8 +122,14 @@ def usual_layout(network: nn.Module):
         network.channels_last = kept
 
 
-def build(network: str | Architecture, *, num_classes: int, in_channels: int = 3,
-          image_size: int = 32, generator: torch.Generator) -> Network:  # fmt: skip
+def build(
+    network: str | Architecture,
+    *,
+    num_classes: int,
+    in_channels: int = 3,
+    image_size: int = 32,
+    generator: torch.Generator,
+) -> Network:
     """A network of `MODELS` in training mode, on the generator's device.
 
     Equal seeds give equal weights, and torch's global generator is left alone. Raises
@@ -143,71 +141,93 @@ def build(network: str | Architecture, *, num_classes: int, in_channels: int = 3
         network = MODELS[choose(network, MODELS, kind="network", where=where, error=ModelError)]
     if not isinstance(generator, torch.Generator):
         raise ModelError(
-            f"the generator is a {type(generator).__name__}", where=where,
+            f"the generator is a {type(generator).__name__}",
+            where=where,
             do="give a torch.Generator: weights are drawn from it",
-        )  # fmt: skip
+        )
     _require("num_classes", num_classes, 2, where=where)
     _require("in_channels", in_channels, 1, where=where)
     _require("image_size", image_size, network.smallest, network.multiple, where=where)
     shape = (in_channels, image_size, image_size)
     with torch.device("meta"):  # shapes without numbers: nothing is computed, nothing is drawn
         body, feature_size = _body(network, shape, where)
-        model = Network(body, shape, feature_size, num_classes,
-                        channels_last=network.channels_last)  # fmt: skip
-    model.to_empty(device=generator.device).train()
+        model = Network(body, shape, feature_size, num_classes, channels_last=network.channels_last)
+    _with_numbers(model, generator.device).train()
     initialize(model, generator=generator)
     return model
+
+
+def _with_numbers(module: nn.Module, device) -> nn.Module:
+    """`module`, whose tensors are shapes on "meta", with room for numbers on `device`.
+
+    As `to_empty`, which would first import PyTorch's compiler: a second in every process.
+    """
+    for layer in module.modules():
+        for name, value in layer.named_parameters(recurse=False):
+            room = torch.empty(value.shape, dtype=value.dtype, device=device)
+            setattr(layer, name, nn.Parameter(room, requires_grad=value.requires_grad))
+        for name, value in layer.named_buffers(recurse=False):
+            setattr(layer, name, torch.empty(value.shape, dtype=value.dtype, device=device))
+    return module
 
 
 def register(name: str, network: Architecture) -> Architecture:
     """Make `network` available under `name`, as `MODELS` has those of the suite; returns it.
 
-    It is tried on two images without numbers, in training mode. Raises `ModelError` for one that
+    It is tried on two black images, in training mode. Raises `ModelError` for one that
     cannot be built, returns anything but features [batch, d], or draws from torch's global
     generator. A network of the suite that is replaced is a warning.
     """
     where = f"network {name!r}"
     if not (isinstance(name, str) and re.fullmatch(r"[\w+-]+", name)):
-        raise ModelError(f"{name!r} cannot be the name of a network", where="models.register",
-                         do="write letters, digits, + and -, such as 'my_cnn'")  # fmt: skip
+        raise ModelError(
+            f"{name!r} cannot be the name of a network",
+            where="models.register",
+            do="write letters, digits, + and -, such as 'my_cnn'",
+        )
     if not isinstance(network, Architecture):
         raise ModelError(
-            f"a {type(network).__name__} is no Architecture", where=where,
+            f"a {type(network).__name__} is no Architecture",
+            where=where,
             do="wrap what makes the module: Architecture(features, source, smallest)",
-        )  # fmt: skip
+        )
     size = -(-network.smallest // network.multiple) * network.multiple
     with torch.device("meta"):
         body, _ = _body(network, (3, size, size), where)
-        for layer in body.train().modules():
-            if isinstance(layer, RandomLayer):
-                layer.eval()  # ours draw from a generator of their own, and have none yet
-        with _NoGlobalChance(where):
-            body(torch.empty(2, 3, size, size))
-    initialize(body.to_empty(device="cpu"), generator=torch.Generator())
+    own = torch.Generator()
+    initialize(_with_numbers(body, "cpu").train(), generator=own)
+    use_generator(body, own)
+    with _NoGlobalChance(where):
+        body(torch.zeros(2, 3, size, size))
     if name in OURS and network is not OURS[name]:
-        warnings.warn(f"{name!r} is a network of the suite; from now on it is yours. Choose "
-                      "another name to have both", UserWarning, stacklevel=2)  # fmt: skip
+        warnings.warn(
+            f"{name!r} is a network of the suite; from now on it is yours. Choose "
+            "another name to have both",
+            UserWarning,
+            stacklevel=2,
+        )
     MODELS[name] = network
     return network
 
 
-class _NoGlobalChance(TorchDispatchMode):
-    """Refuses every operation that draws without a generator of its own."""
+class _NoGlobalChance(TorchFunctionMode):
+    """Refuses every function of PyTorch that moves its global random numbers."""
 
     def __init__(self, where: str):
         super().__init__()
         self.where = where
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        drawn = torch.Tag.nondeterministic_seeded in func.tags and not kwargs.get("generator")
-        if drawn:
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        before = torch.get_rng_state()
+        value = func(*args, **(kwargs or {}))
+        if not torch.equal(torch.get_rng_state(), before):
+            torch.set_rng_state(before)
             raise ModelError(
-                f"{func.overloadpacket.__name__} draws from torch's global random numbers",
+                f"{func.__name__} draws from torch's global random numbers",
                 where=self.where,
                 do="take the Dropout of fedtutor.models.layers, or extend its RandomLayer",
-            )  # fmt: skip
-        return func(*args, **kwargs)
+            )
+        return value
 
 
 _tried: dict[tuple[Architecture, tuple], int] = {}  # d of networks that took such images before
@@ -220,22 +240,25 @@ def _body(network: Architecture, shape: tuple, where: str) -> tuple[nn.Module, i
         _require_new(body, where)
         if (network, shape) in _tried:
             return body, _tried[network, shape]
-        h = body.eval()(torch.empty(2, *shape))
+        with torch.device("cpu"):
+            h = _with_numbers(copy.deepcopy(body), "cpu").eval()(torch.zeros(2, *shape))
     except FedtutorError:
         raise
     except Exception as error:  # of the layers inside, of any kind
         raise ModelError(
             f"it does not take a batch {[2, *shape]}: {type(error).__name__}, "
-            f"{str(error).splitlines()[0] if str(error) else 'no words'}", where=where,
+            f"{str(error).splitlines()[0] if str(error) else 'no words'}",
+            where=where,
             do="try features(in_channels, image_size) on torch.zeros of this shape",
-        ) from error  # fmt: skip
+        ) from error
     if not isinstance(h, Tensor) or h.ndim != 2 or len(h) != 2:
         found = list(h.shape) if isinstance(h, Tensor) else f"a {type(h).__name__}"
         more = "; layers.GlobalAverage() or nn.Flatten() at the end makes one of a map"
         raise ModelError(
-            f"for 2 images the network returns {found}, not features [2, d]", where=where,
+            f"for 2 images the network returns {found}, not features [2, d]",
+            where=where,
             do="return one vector per image" + more * isinstance(h, Tensor),
-        )  # fmt: skip
+        )
     _tried[network, shape] = h.shape[1]
     return body, h.shape[1]
 
@@ -243,23 +266,26 @@ def _body(network: Architecture, shape: tuple, where: str) -> tuple[nn.Module, i
 def _require_new(body, where: str) -> None:
     """Raise `ModelError` for what is no module that was made just now, for one client."""
     if not isinstance(body, nn.Module):
-        raise ModelError(f"features made a {type(body).__name__}", where=where,
-                         do="return the nn.Module itself")  # fmt: skip
-    for name, layer in layers_of(body):
+        raise ModelError(
+            f"features made a {type(body).__name__}", where=where, do="return the nn.Module itself"
+        )
+    for name, layer in body.named_modules():
         for key, value in vars(layer).items():
             if isinstance(value, Tensor):
+                path = f"{name}.{key}".lstrip(".")
                 raise ModelError(
-                    f"{name}{key} is a tensor that no device and no checkpoint would know of",
+                    f"{path} is a tensor that no device and no checkpoint would know of",
                     where=where,
                     do=f"write self.register_buffer({key!r}, ...), and fill it in draw_weights",
-                )  # fmt: skip
+                )
     held = dict([*body.named_parameters(), *body.named_buffers()])
     old = [name for name, value in held.items() if not value.is_meta]
     if old:
         raise ModelError(
-            f"{old[0]} was there before: all clients would share one network", where=where,
+            f"{old[0]} was there before: all clients would share one network",
+            where=where,
             do="make new layers in each call of features(in_channels, image_size)",
-        )  # fmt: skip
+        )
     refuse_foreign_chance(body)
 
 

@@ -58,12 +58,17 @@ def _drawn_by_itself(name: str, layer: nn.Module, generator: torch.Generator) ->
     if left:
         raise ModelError(
             f"draw_weights of {type(layer).__name__} leaves {', '.join(left)} unset",
-            where=f"layer {name!r}", do="fill every weight and every buffer of the layer",
-        )  # fmt: skip
+            where=f"layer {name!r}",
+            do="fill every weight and every buffer of the layer",
+        )
 
 
+DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
 FOREIGN = {  # layer of PyTorch that draws from torch's global generator -> what to take instead
-    nn.modules.dropout._DropoutNd: "fedtutor.models.layers.Dropout, or DropConnect for images",
+    (
+        *DROPOUTS,
+        nn.FeatureAlphaDropout,
+    ): "fedtutor.models.layers.Dropout, or DropConnect for images",
     nn.RReLU: "nn.LeakyReLU, whose slope is not random",
     nn.FractionalMaxPool2d: "nn.MaxPool2d",
     nn.FractionalMaxPool3d: "nn.MaxPool3d",
@@ -82,8 +87,9 @@ def refuse_foreign_chance(model: nn.Module) -> None:
             if isinstance(layer, kind) and not silent:
                 raise ModelError(
                     f"{type(layer).__name__} draws from torch's global random numbers",
-                    where=f"layer {name!r} of the network", do=f"take {instead}",
-                )  # fmt: skip
+                    where=f"layer {name!r} of the network",
+                    do=f"take {instead}",
+                )
 
 
 class RandomLayer(nn.Module):
@@ -97,11 +103,12 @@ class RandomLayer(nn.Module):
         super().__init__()
         number = isinstance(p, int | float) and not isinstance(p, bool)
         if not (number and 0 <= p < 1):
-            raise ModelError(f"p = {p!r}", where=type(self).__name__,
-                             do="give a probability from 0, below 1")  # fmt: skip
+            raise ModelError(
+                f"p = {p!r}", where=type(self).__name__, do="give a probability from 0, below 1"
+            )
         self.p, self.generator = p, None
 
-    def __getstate__(self):  # a copy of a network draws from no one until told from whom
+    def __getstate__(self):  # a copy of a network has no generator until it gets one
         return {**self.__dict__, "generator": None}
 
     def forward(self, x: Tensor) -> Tensor:
@@ -187,8 +194,18 @@ class GlobalAverage(nn.Module):
 # ---------------------------------------------------------------- convolutions
 
 
-def conv(c_in: int, c_out: int, kernel: int = 3, stride: int = 1, *, padding: int | None = None,
-         groups: int = 1, bias: bool = False, norm=nn.BatchNorm2d, activation=nn.ReLU):  # fmt: skip
+def conv(
+    c_in: int,
+    c_out: int,
+    kernel: int = 3,
+    stride: int = 1,
+    *,
+    padding: int | None = None,
+    groups: int = 1,
+    bias: bool = False,
+    norm=nn.BatchNorm2d,
+    activation=nn.ReLU,
+):
     """Convolution, normalization, activation; without `padding`, stride 1 keeps the size."""
     padding = kernel // 2 if padding is None else padding
     return nn.Sequential(
@@ -224,9 +241,10 @@ def bottleneck(c_in: int, c_out: int, stride: int, norm=nn.BatchNorm2d) -> nn.Mo
     """ReLU(main + skip), 1x1 to a quarter of the channels, 3x3, 1x1 back."""
     third = conv(c_out // 4, c_out, 1, norm=norm, activation=nn.Identity)
     main = nn.Sequential(
-        conv(c_in, c_out // 4, 1, norm=norm), conv(c_out // 4, c_out // 4, 3, stride, norm=norm),
+        conv(c_in, c_out // 4, 1, norm=norm),
+        conv(c_out // 4, c_out // 4, 3, stride, norm=norm),
         third,
-    )  # fmt: skip
+    )
     return nn.Sequential(Sum(main, shortcut(c_in, c_out, stride, norm)), nn.ReLU())
 
 

@@ -15,8 +15,6 @@ from .layers import (
     DropConnect,
     Dropout,
     GlobalAverage,
-    MixerLayer,
-    Patches,
     SqueezeExcite,
     Sum,
     Unused,
@@ -27,76 +25,27 @@ from .layers import (
     repshare_block,
     shortcut,
 )
-
-# ---------------------------------------------------------------- small, for the quick profile
-# Four different ways to see an image, a few milliseconds per batch of 32 on one CPU core.
-
-
-def small_cnn(in_channels: int, image_size: int) -> nn.Module:
-    """Two 5x5 convolutions with max pooling; group norm, so nothing but weights to average."""
-    norm, side = partial(nn.GroupNorm, 4), (image_size + 1) // 2 // 2 // 2
-    return nn.Sequential(
-        conv(in_channels, 16, 5, 2, bias=True, norm=norm), nn.MaxPool2d(2),
-        conv(16, 32, 5, bias=True, norm=norm), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(32 * side**2, 64), nn.ReLU(),
-    )  # fmt: skip
-
-
-def small_resnet(in_channels: int, image_size: int, *, norm=nn.BatchNorm2d) -> nn.Module:
-    """A strided stem and two residual blocks."""
-    side = -(-image_size // 8) // 2  # halved three times, rounded up, then pooled
-    return nn.Sequential(
-        conv(in_channels, 16, 3, 2, norm=norm), basic_block(16, 24, 2, norm),
-        basic_block(24, 48, 2, norm), nn.AvgPool2d(2),
-        nn.Flatten(), nn.Linear(48 * side**2, 48), nn.ReLU(),
-    )  # fmt: skip
-
-
-def small_mobile(in_channels: int, image_size: int) -> nn.Module:
-    """Depthwise-separable convolutions (each channel alone, then all of one pixel), dropout."""
-
-    def separable(c_in, c_out):
-        alone = nn.Conv2d(c_in, c_in, 3, stride=2, padding=1, groups=c_in)
-        return nn.Sequential(alone, conv(c_in, c_out, 1))
-
-    side = -(-image_size // 8)  # halved three times, rounded up
-    return nn.Sequential(
-        conv(in_channels, 16, 5, 2), separable(16, 32), separable(32, 64),
-        nn.Flatten(), nn.Linear(64 * side**2, 96), nn.ReLU(), Dropout(0.2),
-    )  # fmt: skip
-
-
-def small_mixer(in_channels: int, image_size: int) -> nn.Module:
-    """No convolution across pixels: 4x4 patches, mixed by small perceptrons, LayerNorm."""
-    patches = (image_size // 4) ** 2
-    return nn.Sequential(
-        Patches(in_channels, 32, 4), MixerLayer(patches, 32), MixerLayer(patches, 32),
-        nn.LayerNorm(32), nn.Flatten(), nn.Linear(32 * patches, 32), nn.ReLU(),
-    )  # fmt: skip
-
-
-def plain_cnn(in_channels: int, image_size: int) -> nn.Module:
-    """Two strided convolutions with smooth activations; nothing pools and nothing normalizes.
-
-    The kind of network whose gradients give images away (notebook 06).
-    """
-    return nn.Sequential(
-        nn.Conv2d(in_channels, 32, 5, 2, 2), nn.GELU(), nn.Conv2d(32, 64, 3, 2, 1), nn.GELU(),
-        nn.Flatten(),
-    )  # fmt: skip
-
+from .small import plain_cnn, small_cnn, small_mixer, small_mobile, small_resnet
 
 # ---------------------------------------------------------------- residual networks
 
 
-def resnet(in_channels: int, image_size: int, *, blocks: tuple, block=basic_block, widen: int = 1,
-           norm=nn.BatchNorm2d) -> nn.Module:  # fmt: skip
-    """ResNet for small images: 3x3 stem without pooling, four stages, global average.
+def resnet(
+    in_channels: int,
+    image_size: int,
+    *,
+    blocks: tuple,
+    block=basic_block,
+    widen: int = 1,
+    norm=nn.BatchNorm2d,
+    stem: tuple[int, int] = (3, 1),
+) -> nn.Module:
+    """ResNet for small images: stem (kernel, stride) without pooling, four stages, global average.
 
     At 32 pixels the global average is the 4x4 pooling of the FCCL and FedLGD code. FedCSD's code
     starts ResNet50's convolutions from a Kaiming normal distribution; here PyTorch's default.
     """
-    layers, c_in = [conv(in_channels, 64, norm=norm)], 64
+    layers, c_in = [conv(in_channels, 64, *stem, norm=norm)], 64
     for width, count, first_stride in zip((64, 128, 256, 512), blocks, (1, 2, 2, 2), strict=True):
         for stride in [first_stride] + [1] * (count - 1):
             layers.append(block(c_in, widen * width, stride, norm))
@@ -113,11 +62,20 @@ def resnet18_repshare(in_channels: int, image_size: int) -> nn.Module:
 def resnet9(in_channels: int, image_size: int) -> nn.Module:
     """RepShare's ResNet9: 128 shared features in -1..1 (d' = 128)."""
     return nn.Sequential(
-        conv(in_channels, 64), conv(64, 128), nn.MaxPool2d(2), repshare_block(128, 128, 1),
-        conv(128, 256), nn.MaxPool2d(2), conv(256, 256), nn.MaxPool2d(2),
-        repshare_block(256, 256, 1), nn.MaxPool2d(2), GlobalAverage(),
-        nn.Linear(256, 128), nn.Tanh(),
-    )  # fmt: skip
+        conv(in_channels, 64),
+        conv(64, 128),
+        nn.MaxPool2d(2),
+        repshare_block(128, 128, 1),
+        conv(128, 256),
+        nn.MaxPool2d(2),
+        conv(256, 256),
+        nn.MaxPool2d(2),
+        repshare_block(256, 256, 1),
+        nn.MaxPool2d(2),
+        GlobalAverage(),
+        nn.Linear(256, 128),
+        nn.Tanh(),
+    )
 
 
 # ---------------------------------------------------------------- mobile, efficient, inception
@@ -130,9 +88,14 @@ def mobilenetv2(in_channels: int, image_size: int) -> nn.Module:
     """
     layers, c_in = [conv(in_channels, 32)], 32
     for expand, c_out, count, first_stride in [
-        (1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
+        (1, 16, 1, 1),
+        (6, 24, 2, 1),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
         (6, 320, 1, 1),
-    ]:  # fmt: skip
+    ]:
         for stride in [first_stride] + [1] * (count - 1):
             wide = expand * c_in
             main = nn.Sequential(
@@ -154,9 +117,14 @@ def efficientnet_features(in_channels: int, image_size: int, *, drop_connect: fl
     silu = partial(conv, activation=nn.SiLU)
     layers, c_in, done = [silu(in_channels, 32)], 32, 0
     for expand, c_out, count, kernel, first_stride in [
-        (1, 16, 1, 3, 1), (6, 24, 2, 3, 2), (6, 40, 2, 5, 2), (6, 80, 3, 3, 2), (6, 112, 3, 5, 1),
-        (6, 192, 4, 5, 2), (6, 320, 1, 3, 1),
-    ]:  # fmt: skip
+        (1, 16, 1, 3, 1),
+        (6, 24, 2, 3, 2),
+        (6, 40, 2, 5, 2),
+        (6, 80, 3, 3, 2),
+        (6, 112, 3, 5, 1),
+        (6, 192, 4, 5, 2),
+        (6, 320, 1, 3, 1),
+    ]:
         for stride in [first_stride] + [1] * (count - 1):
             wide, skips = expand * c_in, stride == 1 and c_in == c_out
             main = nn.Sequential(
@@ -210,21 +178,36 @@ def googlenet(in_channels: int, image_size: int) -> nn.Module:
 def lenet5(in_channels: int, image_size: int) -> nn.Module:
     """RepShare's LeNet5: 84 shared features in -1..1 (d' = 84)."""
     return nn.Sequential(
-        nn.Conv2d(in_channels, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(6, 16, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(16, 120, 3, padding=1), nn.ReLU(), GlobalAverage(),
-        nn.Linear(120, 84), nn.Tanh(),
-    )  # fmt: skip
+        nn.Conv2d(in_channels, 6, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 120, 3, padding=1),
+        nn.ReLU(),
+        GlobalAverage(),
+        nn.Linear(120, 84),
+        nn.Tanh(),
+    )
 
 
 def simple_cnn(in_channels: int, image_size: int) -> nn.Module:
     """MOON's simple CNN without projection head; h is the second hidden layer."""
     side = (image_size - 12) // 4
     return nn.Sequential(
-        nn.Conv2d(in_channels, 6, 5), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(16 * side**2, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(),
-    )  # fmt: skip
+        nn.Conv2d(in_channels, 6, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16 * side**2, 120),
+        nn.ReLU(),
+        nn.Linear(120, 84),
+        nn.ReLU(),
+    )
 
 
 def simple_cnn_moon(in_channels: int, image_size: int) -> nn.Module:
@@ -245,13 +228,27 @@ def convnet_features(in_channels: int, image_size: int, *, depth: int, width: in
 def alexnet_bn(in_channels: int, image_size: int) -> nn.Module:
     """AlexNet with BatchNorm, as in FedBN's code; h is the second hidden layer."""
     biased, pool = partial(conv, bias=True), partial(nn.MaxPool2d, 3, 2)
-    hidden = [nn.Linear(9216, 4096), nn.BatchNorm1d(4096), nn.ReLU(),
-              nn.Linear(4096, 4096), nn.BatchNorm1d(4096), nn.ReLU()]  # fmt: skip
+    hidden = [
+        nn.Linear(9216, 4096),
+        nn.BatchNorm1d(4096),
+        nn.ReLU(),
+        nn.Linear(4096, 4096),
+        nn.BatchNorm1d(4096),
+        nn.ReLU(),
+    ]
     return nn.Sequential(
-        biased(in_channels, 64, 11, 4, padding=2), pool(), biased(64, 192, 5), pool(),
-        biased(192, 384), biased(384, 256), biased(256, 256), pool(),
-        nn.AdaptiveAvgPool2d(6), nn.Flatten(), *hidden,
-    )  # fmt: skip
+        biased(in_channels, 64, 11, 4, padding=2),
+        pool(),
+        biased(64, 192, 5),
+        pool(),
+        biased(192, 384),
+        biased(384, 256),
+        biased(256, 256),
+        pool(),
+        nn.AdaptiveAvgPool2d(6),
+        nn.Flatten(),
+        *hidden,
+    )
 
 
 # ---------------------------------------------------------------- the list
@@ -276,38 +273,51 @@ def efficientnet_b0(drop_connect: float = 0.2) -> Architecture:
 
 
 def _resnet(source: str, *blocks: int, norm=nn.BatchNorm2d, **options) -> Architecture:
-    """Channels last, except with group norm: that goes from channel to channel."""
+    """Channels last, except with group norm and where a stem leaves small maps: slower there."""
     features = partial(resnet, blocks=blocks, norm=norm, **options)
-    return Architecture(features, source, 16, channels_last=norm is nn.BatchNorm2d)
+    usual = norm is not nn.BatchNorm2d or "stem" in options
+    return Architecture(features, source, 16, channels_last=not usual)
 
 
 FAST = {"channels_last": True}  # as tools/bench/layouts.py measured
 
-OURS.update({
-    "small_cnn": Architecture(small_cnn, "ours, quick profile", 16, **FAST),
-    "small_resnet": Architecture(small_resnet, "ours, quick profile", 16, **FAST),
-    "small_resnet_in": Architecture(
-        partial(small_resnet, norm=instance_norm), "ours, small_resnet with resnet18_gn's norm", 16
-    ),
-    "small_mobile": Architecture(small_mobile, "ours, quick profile", 16, **FAST),
-    "small_mixer": Architecture(small_mixer, "ours, quick profile", 8, multiple=4, **FAST),
-    "plain_cnn": Architecture(plain_cnn, "ours, notebook 06", 4),
-    "resnet10": _resnet("FCCL Sec. 4; FCCL+ Table VI", 1, 1, 1, 1),
-    "resnet12": _resnet("FCCL+ Tables VI and XV", 2, 1, 1, 1),
-    "resnet18": _resnet("FCCL Table 3; FCCL+ Table VI", 2, 2, 2, 2),
-    "resnet34": _resnet("FCCL+ Table VI", 3, 4, 6, 3),
-    "resnet50": _resnet("FedCSD Sec. V-A", 3, 4, 6, 3, block=bottleneck, widen=4),
-    "resnet18_gn": _resnet("FedLGD code (not its Table 8)", 2, 2, 2, 2, norm=instance_norm),
-    "mobilenetv2": Architecture(mobilenetv2, "FCCL Sec. 4; FCCL+ Table VI", 16, **FAST),
-    "efficientnet_b0": efficientnet_b0(),
-    "googlenet": Architecture(googlenet, "FCCL Sec. 4; FCCL+ Table VI", 16, **FAST),
-    "lenet5": Architecture(lenet5, "RepShare Sec. 4, MNIST", 8, **FAST),
-    "resnet9": Architecture(resnet9, "RepShare Sec. 4, Fashion-MNIST", 16, **FAST),
-    "resnet18_repshare": Architecture(resnet18_repshare, "RepShare Sec. 4, CIFAR-10", 16, **FAST),
-    "convnet": convnet(),
-    "small_convnet": Architecture(convnet(width=16).features, "ours, quick profile of FedLGD", 8),
-    "simple_cnn": Architecture(simple_cnn, "MOON code; FedCSD Sec. V-A, FEMNIST", 16, **FAST),
-    "simple_cnn_moon": Architecture(simple_cnn_moon, "MOON code, with projection head", 16, **FAST),
-    "alexnet_bn": Architecture(alexnet_bn, "FedCSD Sec. V-A; FedBN code, 256x256", 63),
-})  # fmt: skip
+OURS.update(
+    {
+        "small_cnn": Architecture(small_cnn, "ours, quick profile", 16, **FAST),
+        "small_resnet": Architecture(small_resnet, "ours, quick profile", 16, **FAST),
+        "small_resnet_in": Architecture(
+            partial(small_resnet, norm=instance_norm),
+            "ours, small_resnet with resnet18_gn's norm",
+            16,
+        ),
+        "small_mobile": Architecture(small_mobile, "ours, quick profile", 16, **FAST),
+        "small_mixer": Architecture(small_mixer, "ours, quick profile", 8, multiple=4, **FAST),
+        "plain_cnn": Architecture(plain_cnn, "ours, notebook 06", 4),
+        "resnet10": _resnet("FCCL Sec. 4; FCCL+ Table VI", 1, 1, 1, 1),
+        "resnet12": _resnet("FCCL+ Tables VI and XV", 2, 1, 1, 1),
+        "resnet18": _resnet("FCCL Table 3; FCCL+ Table VI", 2, 2, 2, 2),
+        "resnet34": _resnet("FCCL+ Table VI", 3, 4, 6, 3),
+        "resnet50": _resnet("FedCSD Sec. V-A", 3, 4, 6, 3, block=bottleneck, widen=4),
+        "resnet18_gn": _resnet("FedLGD code (not its Table 8)", 2, 2, 2, 2, norm=instance_norm),
+        # Table 8 also prints some widths that do not fit each other: here ResNet18's
+        "resnet18_fedlgd": _resnet("FedLGD App. C.4, Table 8", 2, 2, 2, 2, stem=(7, 2)),
+        "mobilenetv2": Architecture(mobilenetv2, "FCCL Sec. 4; FCCL+ Table VI", 16, **FAST),
+        "efficientnet_b0": efficientnet_b0(),
+        "googlenet": Architecture(googlenet, "FCCL Sec. 4; FCCL+ Table VI", 16, **FAST),
+        "lenet5": Architecture(lenet5, "RepShare Sec. 4, MNIST", 8, **FAST),
+        "resnet9": Architecture(resnet9, "RepShare Sec. 4, Fashion-MNIST", 16, **FAST),
+        "resnet18_repshare": Architecture(
+            resnet18_repshare, "RepShare Sec. 4, CIFAR-10", 16, **FAST
+        ),
+        "convnet": convnet(),
+        "small_convnet": Architecture(
+            convnet(width=16).features, "ours, quick profile of FedLGD", 8
+        ),
+        "simple_cnn": Architecture(simple_cnn, "MOON code; FedCSD Sec. V-A, FEMNIST", 16, **FAST),
+        "simple_cnn_moon": Architecture(
+            simple_cnn_moon, "MOON code, with projection head", 16, **FAST
+        ),
+        "alexnet_bn": Architecture(alexnet_bn, "FedCSD Sec. V-A; FedBN code, 256x256", 63),
+    }
+)
 MODELS.update(OURS)

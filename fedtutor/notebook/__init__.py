@@ -2,10 +2,8 @@
 
 from .algorithm import algorithm
 from .check import CheckError, check
-from .film import film
 from .frame import folded, question, say, sentence, tell, verdict_box
-from .slider import slider
 from .start import setting, start
 
-__all__ = ["CheckError", "algorithm", "check", "film", "folded", "question", "say", "sentence",
-           "setting", "slider", "start", "tell", "verdict_box"]  # fmt: skip
+__all__ = ["CheckError", "algorithm", "check", "folded", "question", "say", "sentence",
+           "setting", "start", "tell", "verdict_box"]  # fmt: skip

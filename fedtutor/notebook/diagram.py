@@ -33,7 +33,7 @@ def diagram(run, method: str, recipe, scenario) -> None:
 
 def drawn(recipe, method: str, *, seed: int, device) -> tuple[Figure, str]:
     """The sequence diagram of a round of `method` in a recipe's own scenario, and it in words."""
-    scenario = recipe.build()
+    scenario = recipe.build(seed)
     rows = exchange(recipe, method, scenario=scenario, seed=seed, device=device)
     figure = who_sends_what(
         rows, title=title(method, rows), clients=len(scenario.clients), notes=notes(rows)

@@ -4,8 +4,7 @@
 
 `run` then holds what the notebook works with: `run.scenario`, `run.seeds`, `run.methods`,
 `run.device`; `run(method, seed)` trains and returns a result, `run.recorded(method)` reads what is
-committed in `data/results/`. `run.looks(method, look)` gives what a function saw in every round,
-trained for the first seed and read from `data/looks/` for the others.
+committed in `data/results/`.
 """
 
 import json
@@ -27,7 +26,7 @@ from .. import __version__, figures, methods, scenarios
 from ..comparison import different_seeds
 from ..engine.workers import device_of
 from ..errors import SettingError, choose
-from ..experiments import commits, looks, recipes
+from ..experiments import commits, recipes
 from ..experiments import results as kept
 from ..experiments.results import Result
 from ..experiments.run import different
@@ -77,58 +76,6 @@ class Run:
             self.results[key] = seen
         return self.results[key]
 
-    def looks(self, method: str, look: Callable | tuple[Callable, ...], *, live: bool = True,
-              **changes) -> list | dict:  # fmt: skip
-        """Per seed the list of what `look(fed)` saw before round 1 and after each round.
-
-        The first seed is trained now, if `live`. Others are read from `data/looks/`, and trained
-        where nothing is kept of these settings; then they are recorded, too, where the environment
-        variable `FEDTUTOR_RECORD` is set and the code is committed. A look is a function of a
-        module of fedtutor that returns numbers, arrays, tensors, or lists and dicts of them; one
-        of a reader's own is not kept: every seed is trained. A tuple of looks, all seen in one
-        training, gives a dict: name of the look -> what is said above.
-        """
-        asked = looks.different(look if isinstance(look, tuple) else (look,))
-        per_seed = [self._seen(method, seed, asked, changes, live and seed == self.seeds[0])
-                    for seed in self.seeds]  # fmt: skip
-        if not isinstance(look, tuple):
-            return [seen[look] for seen in per_seed]
-        return {looks.short_name(each): [seen[each] for seen in per_seed] for each in look}
-
-    def _seen(self, method: str, seed: int, asked: tuple, changes: dict, now: bool) -> dict:
-        """Look -> what it saw in the run of one seed; `now`: trained, not read."""
-        recipe, key = self._changed(changes), _key(method, seed, changes)
-        record = bool(os.environ.get("FEDTUTOR_RECORD")) and not now
-        left = []
-        for look in asked:
-            if (*key, "looks", look) in self.results:
-                continue
-            kept = None
-            if not now and looks.root_of(look) and not recipe.recompute:
-                kept = looks.kept(recipe, method, seed, look)
-            if kept:
-                self.results[*key, "looks", look] = kept.values
-            else:
-                left.append(look)
-        if left and record:  # what cannot be kept is told before it is trained
-            commits.require_committed(looks.LOOKS)
-            for look in left:
-                looks.path_of(recipe, method, seed, look)
-        if left:
-            seen = {look: [] for look in left}
-
-            def watch(fed):
-                for look in left:
-                    seen[look].append(looks.packed(look(fed)))
-
-            self.results[key] = self._train(recipe, method, seed, watch=watch)
-            for look in left:
-                values = [looks.unpacked(value) for value in seen[look]]
-                self.results[*key, "looks", look] = values
-                if record:
-                    looks.keep(recipe, look, self.results[key], values)
-        return {look: self.results[*key, "looks", look] for look in asked}
-
     def recorded(self, method: str, scenario: str | None = None, recipe: str | None = None,
                  profile: str = "quick", seeds: Sequence[int] | None = None,
                  compute: bool = True, **changes) -> list[Result]:  # fmt: skip
@@ -173,23 +120,23 @@ class Run:
         """Clients, server and networks as the recipe says; `fed.method.start(fed)` is to come."""
         recipe = self._changed(changes)
         return Federation(
-            self._data(recipe), recipe.make(method), recipe.settings,
+            self._data(recipe, seed), recipe.make(method), recipe.settings_of(method),
             seed=seed, device=self.device, threads=self.threads, artifacts=self.artifacts,
         )  # fmt: skip
 
     def _changed(self, changes: dict) -> recipes.Recipe:
         return self.recipe.change(changes) if changes else self.recipe
 
-    def _data(self, recipe: recipes.Recipe) -> scenarios.Scenario:
-        """The notebook's scenario, or the one that a changed recipe asks for."""
+    def _data(self, recipe: recipes.Recipe, seed: int) -> scenarios.Scenario:
+        """The notebook's scenario, or the one that a changed recipe or a seed asks for."""
         asked = recipe.scenario, recipe.scenario_options
-        if asked == (self.recipe.scenario, self.recipe.scenario_options):
+        if not recipe.draws and asked == (self.recipe.scenario, self.recipe.scenario_options):
             return self.scenario
-        return recipe.build()
+        return recipe.build(seed)
 
     def _train(self, recipe, method: str, seed: int, **options) -> Result:
         return train(
-            recipe, method, seed=seed, scenario=self._data(recipe), device=self.device,
+            recipe, method, seed=seed, scenario=self._data(recipe, seed), device=self.device,
             threads=self.threads, progress=progress(f"{method}, seed {seed}"),
             artifacts=self.artifacts, **options,
         )  # fmt: skip
@@ -205,7 +152,7 @@ class Run:
     def diagram(self, method: str, **changes) -> None:
         """Show who sends what in a round of `method`; `changes` as in `__call__`."""
         recipe = self._changed(changes)
-        diagram(self, method, recipe, self._data(recipe))
+        diagram(self, method, recipe, self._data(recipe, self.seeds[0]))
 
     def show(self, figure, description: str, *, table=None, recorded=(), seed=None) -> None:
         """`figures.show` with the line that names data, profile and seeds.

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pandas as pd
-from scipy.stats import false_discovery_control
+import scipy
 
 from ..difference import NO_DIFFERENCE, TOO_CLOSE, Difference
 from ..engine.files import DATA, ROOT, load_json, shown
@@ -96,7 +96,7 @@ def expected_false(book: pd.DataFrame) -> tuple[int, float]:
     named = judged["verdict"].map(kind).isin([AHEAD, BEHIND]).to_numpy()
     if not named.any():
         return 0, 0.0
-    rate = false_discovery_control(judged["p"].to_numpy(float))[named].max()
+    rate = scipy.stats.false_discovery_control(judged["p"].to_numpy(float))[named].max()
     return int(named.sum()), float(rate * named.sum())
 
 

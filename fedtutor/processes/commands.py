@@ -38,6 +38,7 @@ def federate_one(options, seed: int, several: bool) -> int:
         changes(options, [options.method]),
         str(own(options.folder) or ""),
         options.timeout,
+        options.leave_out,
     )
     if options.project:
         return project(asked, options.project)
@@ -74,7 +75,8 @@ def compared(history: dict, asked) -> int:
 
     torch.set_num_threads(1)
     recipe = asked.loaded()
-    fed = Federation(recipe.build(), recipe.make(asked.method), recipe.settings, seed=asked.seed)
+    method, settings = recipe.make(asked.method), recipe.settings_of(asked.method)
+    fed = Federation(recipe.build(asked.seed), method, settings, seed=asked.seed)
     here = json.loads(json.dumps(rounds.run(fed)))
     equal = {key: here[key] == history[key] for key in EQUAL}
     words = ", ".join(f"{key} {'equal' if same else 'DIFFERENT'}" for key, same in equal.items())

@@ -19,9 +19,10 @@ from ..engine.files import save_json
 from ..errors import FedtutorError, TrainingError
 from ..experiments import recipes
 from ..experiments.commits import code
+from .leave_out import Unreachable
 from .messages import read, written
 from .site import Site
-from .stage import RemoteFederation, Unreachable
+from .stage import RemoteFederation
 
 PATIENCE = 2.0  # seconds until a client that is not up yet is asked again
 START = 600.0  # seconds that a client may take until it has its data and networks
@@ -34,8 +35,16 @@ class Job:
     each process, where a run that is played again goes on ("": nothing is kept).
     """
 
-    def __init__(self, recipe: str, method: str, seed: int, profile: str, scenario: str,
-                 overrides: list[str], states: str = ""):  # fmt: skip
+    def __init__(
+        self,
+        recipe: str,
+        method: str,
+        seed: int,
+        profile: str,
+        scenario: str,
+        overrides: list[str],
+        states: str = "",
+    ):
         self.recipe, self.method, self.seed, self.profile = recipe, method, seed, profile
         self.scenario, self.overrides, self.states = scenario, overrides, states
 
@@ -44,10 +53,12 @@ class Job:
         torch.set_num_threads(1)
         given = dict(text.split("=", 1) for text in self.overrides)
         asked = recipes.load(
-            self.recipe, profile=self.profile, scenario=self.scenario or None,
+            self.recipe,
+            profile=self.profile,
+            scenario=self.scenario or None,
             overrides={key: json.loads(value) for key, value in given.items()},
-        )  # fmt: skip
-        return asked.build(), asked.make(self.method), asked.settings
+        )
+        return asked.build(self.seed), asked.make(self.method), asked.settings_of(self.method)
 
     def _states(self, name: str) -> Path | None:
         return Path(self.states) / name if self.states else None
@@ -59,8 +70,9 @@ class FlareClient(Job):
     def _site(self, id: str) -> Site:
         if not hasattr(self, "_made"):
             scenario, method, settings = self._parts()
-            self._made = Site(id, scenario, method, settings, seed=self.seed,
-                              folder=self._states(id))  # fmt: skip
+            self._made = Site(
+                id, scenario, method, settings, seed=self.seed, folder=self._states(id)
+            )
             self._data = scenario.fingerprint
         return self._made
 
@@ -78,8 +90,15 @@ class FlareClient(Job):
             return written({"wrong": told(error)})
         except Exception as error:
             place = traceback.format_exc(limit=-3)
-            return written({"wrong": {"what": f"{type(error).__name__}: {error}", "where": place,
-                                      "do": "see the client's log"}})  # fmt: skip
+            return written(
+                {
+                    "wrong": {
+                        "what": f"{type(error).__name__}: {error}",
+                        "where": place,
+                        "do": "see the client's log",
+                    }
+                }
+            )
 
 
 class FlareServer(Job):
@@ -90,11 +109,21 @@ class FlareServer(Job):
     client may take for one call.
     """
 
-    def __init__(self, recipe: str, method: str, seed: int, profile: str, scenario: str,
-                 overrides: list[str], states: str = "", output: str = "",
-                 timeout: float = 600.0):  # fmt: skip
+    def __init__(
+        self,
+        recipe: str,
+        method: str,
+        seed: int,
+        profile: str,
+        scenario: str,
+        overrides: list[str],
+        states: str = "",
+        output: str = "",
+        timeout: float = 600.0,
+        leave_out: bool = False,
+    ):
         super().__init__(recipe, method, seed, profile, scenario, overrides, states)
-        self.output, self.timeout = output, timeout
+        self.output, self.timeout, self.leave_out = output, timeout, leave_out
 
     @collab.main
     def train(self) -> None:
@@ -113,7 +142,9 @@ class FlareServer(Job):
         sites = sorted(collab.clients, key=_number)
         wire = Wire(dict(zip((c.id for c in scenario.clients), sites, strict=True)), self.timeout)
         require_same(wire, code(), scenario.fingerprint)
-        fed = RemoteFederation(scenario, method, settings, calls=wire, seed=self.seed)
+        fed = RemoteFederation(
+            scenario, method, settings, calls=wire, seed=self.seed, leave_out=self.leave_out
+        )
 
         def progress(numbers):
             for number in numbers:
@@ -132,8 +163,9 @@ def require_same(wire: Callable, code: str, data: str) -> None:
             if there[what] != ours:
                 raise TrainingError(
                     f"client {id} has other {what} ({there[what]}, here {ours})",
-                    where="before round 1", do="bring both to the same version",
-                )  # fmt: skip
+                    where="before round 1",
+                    do="bring both to the same version",
+                )
 
 
 class Wire:
@@ -158,8 +190,9 @@ class Wire:
                     continue
                 raise Unreachable(
                     f"client {id} does not answer ({error.cause_type} after {after:.0f} s)",
-                    where=name, do="see its log; a slow client needs a longer --timeout",
-                ) from None  # fmt: skip
+                    where=name,
+                    do="see its log; a slow client needs a longer --timeout",
+                ) from None
         self.counted["sent"] += len(message)
         self.counted["received"] += len(answer)
         self.counted["calls"] += 1
@@ -173,9 +206,13 @@ class Wire:
     def note(self, path: Path, fed) -> None:
         """Add a line about the round that has just ended to `path`."""
         losses = [loss for loss in fed.history["loss"][-1]["values"] if loss is not None]
-        row = {"round": fed.round_, "loss": sum(losses) / len(losses),
-               "sent": self.counted["sent"], "received": self.counted["received"],
-               "failures": fed.history.get("failures", [])}  # fmt: skip
+        row = {
+            "round": fed.round_,
+            "loss": sum(losses) / len(losses),
+            "sent": self.counted["sent"],
+            "received": self.counted["received"],
+            "failures": fed.history.get("failures", []),
+        }
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "a") as file:
             file.write(json.dumps(row) + "\n")

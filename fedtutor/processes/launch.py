@@ -35,7 +35,8 @@ class Asked:
     """A run to play; the parts are those of `recipes.load`, `method` is one registered method.
 
     `states`: a folder on the machine of each process, where a run that is asked for again goes on.
-    `timeout`: seconds that a client may take for one call.
+    `timeout`: seconds that a client may take for one call. `leave_out`: go on without a client that
+    does not answer, rather than stop.
     """
 
     recipe: str
@@ -46,23 +47,40 @@ class Asked:
     overrides: dict = field(default_factory=dict)
     states: str = ""
     timeout: float = 600.0
+    leave_out: bool = False
 
     def loaded(self):
         """The recipe with these changes; raises the `FedtutorError`s of `recipes.load`."""
-        return recipes.load(self.recipe, profile=self.profile, scenario=self.scenario or None,
-                            overrides=self.overrides)  # fmt: skip
+        return recipes.load(
+            self.recipe,
+            profile=self.profile,
+            scenario=self.scenario or None,
+            overrides=self.overrides,
+        )
 
     def job(self) -> dict:
         """What `flare.Job` takes: FLARE writes it into the job as plain values."""
         given = [f"{key}={json.dumps(value)}" for key, value in self.overrides.items()]
         states = str(Path(self.states).resolve()) if self.states else ""
-        return {"recipe": self.recipe, "method": self.method, "seed": self.seed,
-                "profile": self.profile, "scenario": self.scenario, "overrides": given,
-                "states": states}  # fmt: skip
+        return {
+            "recipe": self.recipe,
+            "method": self.method,
+            "seed": self.seed,
+            "profile": self.profile,
+            "scenario": self.scenario,
+            "overrides": given,
+            "states": states,
+        }
 
 
-def federate(asked: Asked, *, way: str = "simulated", kit: Path | None = None,
-             say: Callable = print, keep: Path | None = None) -> dict:  # fmt: skip
+def federate(
+    asked: Asked,
+    *,
+    way: str = "simulated",
+    kit: Path | None = None,
+    say: Callable = print,
+    keep: Path | None = None,
+) -> dict:
     """Play the run with a process per client.
 
     Returns {"history", "wire", "settings", "memory"}: what `rounds.run` returns; calls, bytes and
@@ -73,24 +91,34 @@ def federate(asked: Asked, *, way: str = "simulated", kit: Path | None = None,
     """
     if importlib.util.find_spec("nvflare") is None:
         raise SettingError(
-            "NVIDIA FLARE is not there", where="federate",
+            "NVIDIA FLARE is not there",
+            where="federate",
             do="install it: python -m pip install 'fedtutor[engine]', in a clone -e '.[engine]'",
-        )  # fmt: skip
+        )
     if way == "deployed" and not (kit and (kit / "startup").is_dir()):
         raise SettingError(
-            f"{kit} is no start-up kit", where="federate --kit",
+            f"{kit} is no start-up kit",
+            where="federate --kit",
             do="give the administrator's folder that nvflare provision made",
-        )  # fmt: skip
+        )
     recipe = asked.loaded()
     recipe.make(asked.method)
     clients = len(recipe.build().clients)
     with _place(keep) as place:
         out = place / "out"
         out.mkdir()
-        save_json(place / "asked.json", {
-            "job": asked.job(), "timeout": asked.timeout, "clients": clients, "way": way,
-            "kit": str(kit.resolve()) if kit else None, "output": str(out) if not kit else "",
-        })  # fmt: skip
+        save_json(
+            place / "asked.json",
+            {
+                "job": asked.job(),
+                "timeout": asked.timeout,
+                "leave_out": asked.leave_out,
+                "clients": clients,
+                "way": way,
+                "kit": str(kit.resolve()) if kit else None,
+                "output": str(out) if not kit else "",
+            },
+        )
         memory = {}
         with _followed(out, say, lambda: _measure(place, memory)):
             _played(place)
@@ -102,8 +130,11 @@ def kill(site: str) -> int:
 
     Returns how many processes it was; 0 where none runs.
     """
-    found = [process for process in of_place(Path(tempfile.gettempdir()) / PREFIX)
-             if site in process.info["cmdline"]]  # fmt: skip
+    found = [
+        process
+        for process in of_place(Path(tempfile.gettempdir()) / PREFIX)
+        if site in process.info["cmdline"]
+    ]
     for process in found:
         with suppress(psutil.Error):
             process.kill()
@@ -116,8 +147,9 @@ def _played(place: Path) -> None:
     known = {**os.environ, "NVFLARE_POC_WORKSPACE": str(place / "kits"), "PYTHONPATH": path}
     command = [sys.executable, "-m", "fedtutor.processes.start", str(place / "asked.json")]
     with open(place / "console_log.txt", "w") as console:
-        started = subprocess.Popen(command, stdout=console, stderr=console, env=known,
-                                   cwd=place, start_new_session=True)  # fmt: skip
+        started = subprocess.Popen(
+            command, stdout=console, stderr=console, env=known, cwd=place, start_new_session=True
+        )
         try:
             started.wait()
         finally:  # after Ctrl-C, too
@@ -131,9 +163,11 @@ def _played(place: Path) -> None:
 
 def of_place(place: Path) -> list[psutil.Process]:
     """The processes that work in `place`: server, sites, and what watches them."""
-    return [process for process in psutil.process_iter(["cmdline"])
-            if str(place) in " ".join(process.info["cmdline"] or ())
-            and process.pid != os.getpid()]  # fmt: skip
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if str(place) in " ".join(process.info["cmdline"] or ()) and process.pid != os.getpid()
+    ]
 
 
 @contextmanager
@@ -177,10 +211,14 @@ def _followed(out: Path, say: Callable, also: Callable):
             row = json.loads(line)
             for failed in row["failures"]:
                 if failed["round"] == row["round"]:
-                    say(f"round {row['round']} goes on without {failed['client']}: "
-                        f"{failed['error']}")  # fmt: skip
-            say(f"round {row['round']}: loss {row['loss']:.3f}, on the wire "
-                f"{(row['sent'] + row['received']) / 1e6:.2f} MB so far")  # fmt: skip
+                    say(
+                        f"round {row['round']} goes on without {failed['client']}: "
+                        f"{failed['error']}"
+                    )
+            say(
+                f"round {row['round']}: loss {row['loss']:.3f}, on the wire "
+                f"{(row['sent'] + row['received']) / 1e6:.2f} MB so far"
+            )
 
     def follow():
         while not ended.wait(PATIENCE):
@@ -203,8 +241,11 @@ def _found(folder: Path, place: Path) -> dict:
         return load_json(path)
     for path in folder.rglob("wrong.json"):
         raise TrainingError(**load_json(path))
-    raise TrainingError("the processes ended without a result", where=_last_words(place),
-                        do="look at the logs: federate --keep FOLDER")  # fmt: skip
+    raise TrainingError(
+        "the processes ended without a result",
+        where=_last_words(place),
+        do="look at the logs: federate --keep FOLDER",
+    )
 
 
 def _last_words(place: Path) -> str:

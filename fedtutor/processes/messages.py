@@ -38,7 +38,9 @@ def read(message: bytes):
     return torch.load(io.BytesIO(message), weights_only=True)
 
 
-def rehearsed(scenario, method, settings, *, seed: int = 0) -> RemoteFederation:
+def rehearsed(
+    scenario, method, settings, *, seed: int = 0, leave_out: bool = False
+) -> RemoteFederation:
     """A federation whose clients are elsewhere, all of them in this process after all.
 
     Every call crosses as bytes, as it would between processes, so a method that breaks the contract
@@ -46,8 +48,10 @@ def rehearsed(scenario, method, settings, *, seed: int = 0) -> RemoteFederation:
     what has crossed: {"round", "client", "call", "down", "up"}, the last two in bytes.
     """
     now = {"round": 0}
-    sites = {c.id: Site(c.id, scenario, copy.deepcopy(method), settings, seed=seed)
-             for c in scenario.clients}  # fmt: skip
+    sites = {
+        c.id: Site(c.id, scenario, copy.deepcopy(method), settings, seed=seed)
+        for c in scenario.clients
+    }
     crossed = []
 
     def calls(id: str, name: str, *arguments):
@@ -57,10 +61,9 @@ def rehearsed(scenario, method, settings, *, seed: int = 0) -> RemoteFederation:
         if name == "begin_round":
             (now["round"],) = arguments
         shown = arguments[0] if name == "ask" else name
-        crossed.append({**now, "client": id, "call": shown,
-                        "down": len(down), "up": len(up)})  # fmt: skip
+        crossed.append({**now, "client": id, "call": shown, "down": len(down), "up": len(up)})
         return read(up)["value"]
 
-    fed = RemoteFederation(scenario, method, settings, calls=calls, seed=seed)
+    fed = RemoteFederation(scenario, method, settings, calls=calls, seed=seed, leave_out=leave_out)
     fed.sites, fed.crossed = sites, crossed
     return fed

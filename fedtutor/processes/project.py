@@ -12,21 +12,38 @@ def project_file(clients: int, *, port: int = PORT, host: str = "localhost") -> 
     For several machines: `host` is the name by which sites reach the server.
     """
     builders = "nvflare.lighter.impl."
-    people = [{"name": "server", "type": "server", "org": "fedtutor", "fed_learn_port": port,
-               "default_host": host, "host_names": ["localhost", host]},
-              {"name": ADMIN, "type": "admin", "org": "fedtutor",
-               "role": "project_admin"}]  # fmt: skip
-    people += [{"name": f"site-{n}", "type": "client", "org": "fedtutor"}
-               for n in range(1, clients + 1)]  # fmt: skip
-    return yaml.safe_dump({
-        "api_version": 3, "name": "fedtutor", "description": "a process for every client",
-        "participants": people,
-        "builders": [
-            {"path": builders + "workspace.WorkspaceBuilder",
-             "args": {"template_file": ["master_template.yml"]}},
-            {"path": builders + "static_file.StaticFileBuilder",
-             "args": {"config_folder": "config", "scheme": "grpc"}},
-            {"path": builders + "cert.CertBuilder"},
-            {"path": builders + "signature.SignatureBuilder"},
-        ],
-    }, sort_keys=False)  # fmt: skip
+    people = [
+        {
+            "name": "server",
+            "type": "server",
+            "org": "fedtutor",
+            "fed_learn_port": port,
+            "default_host": host,
+            "host_names": ["localhost", host],
+        },
+        {"name": ADMIN, "type": "admin", "org": "fedtutor", "role": "project_admin"},
+    ]
+    people += [
+        {"name": f"site-{n}", "type": "client", "org": "fedtutor"} for n in range(1, clients + 1)
+    ]
+    return yaml.safe_dump(
+        {
+            "api_version": 3,
+            "name": "fedtutor",
+            "description": "a process for every client",
+            "participants": people,
+            "builders": [
+                {
+                    "path": builders + "workspace.WorkspaceBuilder",
+                    "args": {"template_file": ["master_template.yml"]},
+                },
+                {
+                    "path": builders + "static_file.StaticFileBuilder",
+                    "args": {"config_folder": "config", "scheme": "grpc"},
+                },
+                {"path": builders + "cert.CertBuilder"},
+                {"path": builders + "signature.SignatureBuilder"},
+            ],
+        },
+        sort_keys=False,
+    )

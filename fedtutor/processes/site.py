@@ -32,8 +32,18 @@ class Site:
     numbers, texts, and lists and dicts of them.
     """
 
-    def __init__(self, id: str, scenario, method, settings, *, seed: int = 0, device="cpu",
-                 artifacts=None, folder: Path | None = None):  # fmt: skip
+    def __init__(
+        self,
+        id: str,
+        scenario,
+        method,
+        settings,
+        *,
+        seed: int = 0,
+        device="cpu",
+        artifacts=None,
+        folder: Path | None = None,
+    ):
         self.folder, self.kept = folder, {}
         at = [c.id for c in scenario.clients].index(id)
         self.fingerprint = scenario.fingerprint
@@ -41,15 +51,22 @@ class Site:
         epochs = settings.client_epochs[at : at + 1]
         alone = replace(scenario, clients=[scenario.clients[at]])
         self.place = Federation(
-            alone, method,
+            alone,
+            method,
             replace(settings, models=[networks[at % len(networks)]], client_epochs=epochs),
-            seed=seed, device=device, artifacts=artifacts,
-        )  # fmt: skip
+            seed=seed,
+            device=device,
+            artifacts=artifacts,
+        )
         (self.client,) = self.place.clients
 
     def ready(self, code: str, data: str) -> dict:
         """What this process would train with; the server refuses one that differs from its own."""
         return {"id": self.client.id, "code": code, "data": data}
+
+    def layout(self) -> dict:
+        """What the client's network looks like (`Client.layout`)."""
+        return self.client.layout
 
     def begin_round(self, round_: int) -> None:
         self.place.begin_round(round_)
@@ -94,9 +111,10 @@ class Site:
         """The client stands where it stood when `packed` gave this name."""
         if name not in self.kept and not (self.folder and self._file(name).exists()):
             raise StorageError(
-                f"client {self.client.id} no longer has its state {name}", where="its own folder",
+                f"client {self.client.id} no longer has its state {name}",
+                where="its own folder",
                 do="begin with another checkpoint folder, or give the client's folder back to it",
-            )  # fmt: skip
+            )
         packed = copy.deepcopy(self.kept.get(name)) or load_tensors(self._file(name), "cpu")
         for p in self.client.parameters() if self.client.has_networks else ():
             p.grad = None

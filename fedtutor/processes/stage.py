@@ -1,6 +1,6 @@
 """The server's federation where every client lives in a process of its own.
 
-`rounds.run` plays on it as it does on `Federation`. What happens at a client crosses as a call, by
+`rounds.run` runs it as it does `Federation`. What happens at a client crosses as a call, by
 name and with plain values (`site.py`); the server holds no network, state or image of a client, and
 a method that looks for one is refused with the name of the hook that does.
 """
@@ -9,19 +9,13 @@ import copy
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import cycle
 
-from ..clients import Server
-from ..engine import leave_out
-from ..engine.asking import plain, require_named
-from ..errors import FAILURES, SettingError, TrainingError
+from ..engine.calls import naming_the_client, require_named
+from ..errors import SettingError
 from ..federation import Federation
-from ..history import History
 from ..measures import accuracy
-
-
-class Unreachable(TrainingError):
-    """A client whose process does not answer: killed, cut off, or too slow."""
+from . import leave_out
+from .leave_out import Unreachable
 
 
 class Remote:
@@ -31,18 +25,22 @@ class Remote:
     stand nobody knows where. `gone` says why.
     """
 
-    optimizer = once = None
-    has_networks, steps = False, 0
-
     def __init__(self, fed: "RemoteFederation", id: str, domain: str, network: str):
         self.fed, self.id, self.domain, self.network = fed, id, domain, network
         self.round_, self.held = 0, {}
         self.gone: Unreachable | None = None
         self.state_there = ""  # name of the state that its process has kept
+        self._layout: dict | None = None
 
     @property
     def model(self) -> "Elsewhere":
         return Elsewhere(self)
+
+    @property
+    def layout(self) -> dict:
+        """What its network looks like (`Client.layout`); its process is asked once."""
+        self._layout = self._layout or self.call("layout")
+        return self._layout
 
     def call(self, name: str, *arguments):
         """What `Site.name(*arguments)` returns in the client's process."""
@@ -69,11 +67,10 @@ class Remote:
 
     def _if_there(self, name: str, *arguments):
         """A call that a round may do without, where it may leave clients out."""
-        leave_out = self.fed.settings.on_client_error == "leave_out"
         try:
             return self.call(name, *arguments)
         except Unreachable:
-            if not leave_out:
+            if not self.fed.leave_out:
                 raise
             return None
 
@@ -114,35 +111,42 @@ def _looks(client: Remote, what: str) -> Exception:
 class RemoteFederation(Federation):
     """`Federation` with its clients elsewhere; `calls(id, name, *arguments)` reaches their sites.
 
+    leave_out: go on without a client whose process is gone, rather than stop (`leave_out.py`).
     Raises `SettingError` for what only one process can do: filters of the channel, which would see
     a message after it has left its client.
     """
 
-    def __init__(self, scenario, method, settings, *, calls: Callable, seed: int = 0,
-                 device="cpu"):  # fmt: skip
-        self.calls = calls
+    def __init__(
+        self,
+        scenario,
+        method,
+        settings,
+        *,
+        calls: Callable,
+        seed: int = 0,
+        device="cpu",
+        leave_out: bool = False,
+    ):
+        self.calls, self.leave_out = calls, leave_out
         super().__init__(scenario, method, settings, seed=seed, device=device)
         named = copy.copy(self.scenario)
         vars(named).update(clients=tuple(self.clients), fingerprint=scenario.fingerprint)
         self.scenario = named  # no way through it to private images, either
 
-    def set_up(self) -> None:
-        """A server without networks, and a stand-in for every client."""
-        self.inside_round, self.server = False, Server()
-        self.clients = [
-            Remote(self, c.id, c.domain, name)
-            for c, name in zip(self.scenario.clients, cycle(self.settings.models), strict=False)
-        ]
-        self.begin_round(0)
-        self.channel.restore({"counts": [], "messages": []})
-        self.history = History.empty(self.clients, self.scenario.tests)
+    def new_client(self, data, network: str) -> Remote:
+        """A stand-in for the client."""
+        return Remote(self, data.id, data.domain, network)
+
+    def try_networks(self) -> None:
+        """Every site has done it for itself."""
 
     def begin(self) -> None:
         if self.channel.filters:
             raise SettingError(
                 "a filter of the channel would see messages after they have left the client",
-                where="RemoteFederation", do="put the noise into the method's own part",
-            )  # fmt: skip
+                where="RemoteFederation",
+                do="put the noise into the method's own part",
+            )
         super().begin()
 
     def begin_round(self, round_: int) -> None:
@@ -151,39 +155,27 @@ class RemoteFederation(Federation):
 
     def each(self, clients: Sequence[Remote], fn: Callable) -> list:
         """`[fn(client) for client in clients]`, all at once: the work is done elsewhere."""
-
-        def work(client):
-            try:
-                return fn(client)
-            except FAILURES as error:
-                if not hasattr(error, "client"):
-                    error.client = client
-                    error.add_note(f"client {client.id}, round {self.round_}")
-                raise
-
         if not clients:
             return []
+        work = naming_the_client(fn, self.round_)
         with ThreadPoolExecutor(len(clients)) as pool:
             return [done.result() for done in [pool.submit(work, c) for c in clients]]
 
-    def ask(self, clients: Sequence[Remote], function: Callable, *arguments, own=None) -> list:
-        """As `engine.asking.ask`; the function runs in the client's process."""
-        name = require_named(self.method, function)
-        arguments = plain(list(arguments), function, "arguments")
-        if own is not None and not callable(own):
-            own = dict(zip((c.id for c in clients), own, strict=True))
+    def run_at(self, client: Remote, function: Callable, arguments: Sequence):
+        """As in `Federation`, in the client's process."""
+        return client.call("ask", require_named(self.method, function), [*arguments])
 
-        def answer(client):
-            last = []
-            if own is not None:
-                last = [plain(own(client) if callable(own) else own[client.id], function, "own")]
-            return client.call("ask", name, [*arguments, *last])
+    def collaborate(self, clients: list[Remote]) -> list[Remote]:
+        """The method's `collaborate`; returns the clients whose processes still answer."""
+        if self.leave_out:
+            return leave_out.collaborate(self, clients)
+        return super().collaborate(clients)
 
-        return self.each(clients, answer)
-
-    def survivors(self, clients: Sequence[Remote], _, before) -> tuple:
+    def train(self, clients: list[Remote], update: Callable) -> tuple[list, list]:
         """Every client's local update, in its process."""
-        return leave_out.survivors(self, clients, lambda c: c.call("local_update"), before)
+        if self.leave_out:
+            return leave_out.train(self, clients, lambda client: client.call("local_update"))
+        return clients, self.each(clients, lambda client: client.call("local_update"))
 
     def evaluate(self, moment: str, clients: Sequence[Remote] | None = None) -> None:
         """A client's own network is tested where it is, one of the server here, once."""
@@ -208,6 +200,9 @@ class RemoteFederation(Federation):
 
     def _accuracy(self, client: Remote, test: str) -> float:
         return accuracy(
-            lambda x: self.method.predict(self, client, x), self.scenario.tests[test],
-            self.scenario, batch_size=self.settings.eval_batch_size,
-        )  # fmt: skip
+            lambda x: self.method.predict(self, client, x),
+            self.scenario.tests[test],
+            self.scenario,
+            batch_size=self.settings.eval_batch_size,
+            top=self.settings.top,
+        )

@@ -21,9 +21,19 @@ from .project import project_file
 def main(path: str) -> None:
     """Play what the JSON file at `path` asks for (`launch.federate`)."""
     asked = json.loads(Path(path).read_text())
-    server = FlareServer(**asked["job"], output=asked["output"], timeout=asked["timeout"])
-    recipe = CollabRecipe("fedtutor", server=server, client=FlareClient(**asked["job"]),
-                          min_clients=asked["clients"], sync_task_timeout=300)  # fmt: skip
+    server = FlareServer(
+        **asked["job"],
+        output=asked["output"],
+        timeout=asked["timeout"],
+        leave_out=asked["leave_out"],
+    )
+    recipe = CollabRecipe(
+        "fedtutor",
+        server=server,
+        client=FlareClient(**asked["job"]),
+        min_clients=asked["clients"],
+        sync_task_timeout=300,
+    )
     recipe._job.set_app_packages(["fedtutor"])  # it is installed everywhere; no code travels
     play = {"simulated": _simulated, "provisioned": _provisioned, "deployed": _deployed}
     play[asked["way"]](recipe, asked["clients"], Path(path).parent, asked["kit"])

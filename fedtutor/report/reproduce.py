@@ -270,17 +270,18 @@ def play(made: Plan, *, jobs: int, device: str = "cpu", say: Callable = print) -
 
 def _compared(runs: Sequence[Run], folder: Path, jobs: int, device: str, say: Callable) -> int:
     """Run the seeds of one row, and write their results; how many diverged."""
-    recipe, method, scenario = runs[0].recipe, runs[0].method, runs[0].recipe.build()
+    recipe, method = runs[0].recipe, runs[0].method
     about = environment(device, 1)  # now: the code may be edited while it runs
-    found = compare([method], settings=recipe, scenario=scenario, seeds=[run.seed for run in runs],
-                    jobs=jobs, folder=folder.with_name("runs"), device=device)  # fmt: skip
+    found = compare([method], settings=recipe, seeds=[run.seed for run in runs], jobs=jobs,
+                    scenario=recipe.build,  # a function: what is committed does not count
+                    folder=folder.with_name("runs"), device=device)  # fmt: skip
     failed = 0
-    for run, (_, record) in zip(runs, found.pairs, strict=True):
+    for run, (task, record) in zip(runs, found.pairs, strict=True):
         if record["failed"]:
             failed += 1
             say(f"{run.name}: failed, {record['failed']}")
             continue
-        measured = result(recipe, method, seed=run.seed, scenario=scenario,
+        measured = result(recipe, method, seed=run.seed, scenario=task.scenario,
                           history=record["history"], about=about, device=device)  # fmt: skip
         results.save_result(measured, run.path(folder))
         say(f"{run.name}: done, {100 * measured.headline['intra']:.1f} % on own tests")

@@ -216,6 +216,8 @@ def differs(run: Run, planned: Run) -> list[str]:
     `planned` is the run of the queue that stands for the same row, or `run` itself.
     """
     parts = [run.note] if run.note else []
+    if run.last != planned.last:
+        parts.append(f"mean of the last {run.last} tested rounds ({planned.last})")
     scenario = run.instead_of or run.recipe.scenario
     if planned.recipe.profile == "paper" and planned.recipe.scenario == scenario:
         theirs = planned.recipe.values()
@@ -226,7 +228,10 @@ def differs(run: Run, planned: Run) -> list[str]:
     skipped = {"eval_every", "observe"}  # when we look changes nothing that we see
     if run.recipe.settings.client_epochs and theirs["client_epochs"]:
         skipped.add("local_epochs")  # each client has a number of its own
-    for key, value in run.recipe.values().items():
+    values = run.recipe.values()
+    if run.method in run.recipe.rates:
+        values["lr"] = "the best of five for each method"
+    for key, value in values.items():
         owner, _, name = key.rpartition(".")
         others = owner in run.recipe.methods and owner != run.method  # another method's parameter
         if key in theirs and value != theirs[key] and key not in skipped and not others:

@@ -5,8 +5,11 @@ needs them, public images. Adding one is a function under `@register("name")` th
 `Scenario`; its keyword arguments are the options a recipe may set. The builders are in the files
 beside this one.
 
-Splits have a seed of their own (`split_seed`), apart from the seed of a run: every method and every
-seed sees the same images in the same hands.
+Which private images a client gets is drawn with a seed of its own, `split_seed`, apart from the
+seed of a run: every method sees the same images in the same hands. Test images and public images do
+not depend on it, but for a share of one's own images that `scenarios.of` holds out. `compare` and
+recipes that do not fix it draw with the seed of the run, so that a mean over seeds is one over
+draws of images, too.
 """
 
 import hashlib
@@ -14,13 +17,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from inspect import Parameter, signature
+from typing import Annotated
 
 import torch
+from pydantic import Field, InstanceOf, PlainValidator
 
 from ..channel import SERVER
-from ..engine.kinds import in_short, is_a, is_known, warn_if_replaced, words_of
+from ..engine.kinds import check_fields, checked, in_short, kinds_of, warn_if_replaced
 from ..errors import DataError, SettingError, choose, strict, whole
 from ..images import Images
+
+
+def _images(value) -> Images:
+    if isinstance(value, Images):
+        return value
+    raise ValueError(
+        "give fedtutor.images.Images; from_arrays makes them from numpy arrays, and scenarios.of "
+        "makes the whole scenario, of a torch Dataset or a folder, too"
+    )
+
+
+Text = Annotated[str, Field(min_length=1)]
+Held = Annotated[Images, PlainValidator(_images)]
 
 
 @strict(DataError)
@@ -28,17 +46,15 @@ from ..images import Images
 class ClientData:
     """What one client holds: its name, the test set that is its own domain, its private images."""
 
-    id: str
-    domain: str
-    private: Images
+    id: Text
+    domain: Text
+    private: Held
 
     def __post_init__(self):
-        for name in ("id", "domain"):
-            _require_text(name, getattr(self, name), "ClientData")
+        check_fields(self, "ClientData", DataError)
         if self.id == SERVER:
             raise DataError(f"a client is called {SERVER!r}", where="ClientData",
                             do="give it another id: the channel has a server")  # fmt: skip
-        _require_images(self.private, f"client {self.id}")
 
     def __repr__(self) -> str:
         return f"ClientData({self.id!r}, domain {self.domain!r}, {self.private!r})"
@@ -55,19 +71,19 @@ class Scenario:
     without a test set.
     """
 
-    name: str
-    title: str
-    num_classes: int
-    clients: tuple[ClientData, ...]
-    tests: dict[str, Images]
-    public: Images | None
+    name: Text
+    title: Text
+    num_classes: Annotated[int, Field(ge=2)]
+    clients: tuple[InstanceOf[ClientData], ...]
+    tests: dict[str, Held]
+    public: Held | None
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    stand_in: bool
+    stand_in: bool  # whether the data stand in for others
     class_names: tuple[str, ...]
 
     def __post_init__(self):
-        self._check_kinds()
+        check_fields(self, "Scenario", DataError)
         ids = [client.id for client in self.clients]
         self._require(self.clients and self.tests, "no client or no test set", "give one of each")
         self._require(len(set(ids)) == len(ids), f"two clients of one name: {ids}", "rename one")
@@ -110,39 +126,6 @@ class Scenario:
             f"the images are {shape[1]} pixels high and {shape[2]} wide",
             "make them square: bundled.pad(images, size) or bundled.resize(images, size)",
         )
-
-    def _check_kinds(self) -> None:
-        """Raise `DataError` for a part of another type; lists become tuples."""
-        _require_text("name", self.name, "Scenario")
-        _require_text("title", self.title, f"scenario {self.name}")
-        self._require(
-            type(self.num_classes) is int and self.num_classes >= 2,
-            f"num_classes = {self.num_classes!r}", "give a whole number, 2 or more",
-        )  # fmt: skip
-        for name, kind, example in (
-            ("clients", ClientData, '(ClientData("a", "a", images),)'),
-            ("mean", float, "(0.5,)"), ("std", float, "(0.25,)"),
-            ("class_names", str, '("0", "1")'),
-        ):  # fmt: skip
-            value = getattr(self, name)
-            right = isinstance(value, list | tuple) and all(
-                is_a(v, float) if kind is float else isinstance(v, kind) for v in value
-            )
-            self._require(
-                right, f"{name} is {in_short(value)}",
-                f"give a tuple, such as {name}={example}; one of one part ends in a comma",
-            )  # fmt: skip
-            object.__setattr__(self, name, tuple(value))
-        self._require(
-            isinstance(self.tests, dict) and all(isinstance(name, str) for name in self.tests),
-            f"tests is {in_short(self.tests)}", 'give a table, such as tests={"a": images}',
-        )  # fmt: skip
-        for name, test in self.tests.items():
-            _require_images(test, f"scenario {self.name}, test set {name}")
-        if self.public is not None:
-            _require_images(self.public, f"scenario {self.name}, public images")
-        self._require(isinstance(self.stand_in, bool), f"stand_in = {self.stand_in!r}",
-                      "say True where the data stand in for others, else False")  # fmt: skip
 
     def __repr__(self) -> str:
         held = sum(len(client.private) for client in self.clients)
@@ -226,20 +209,6 @@ class Scenario:
         )
 
 
-def _require_text(name: str, value, where: str) -> None:
-    if not (isinstance(value, str) and value.strip()):
-        raise DataError(f"{name} = {value!r}", where=where, do="give a text")
-
-
-def _require_images(value, where: str) -> None:
-    if not isinstance(value, Images):
-        raise DataError(
-            f"the images are {in_short(value)}", where=where,
-            do="give fedtutor.images.Images; from_arrays makes them from numpy arrays, and "
-            "scenarios.of makes the whole scenario, of a torch Dataset or a folder, too",
-        )  # fmt: skip
-
-
 @cache
 def _per_channel(values: tuple[float, ...], device: torch.device) -> torch.Tensor:
     with torch.inference_mode(False):  # cached, so it must not become an inference tensor
@@ -294,14 +263,10 @@ def build(name: str, **options) -> Scenario:
     function behind the name returns something else.
     """
     builder = SCENARIOS[choose(name, SCENARIOS, kind="scenario", where="scenarios")]
-    known, where = signature(builder).parameters, f"scenario {name}"
-    for option, value in options.items():
-        kind = known[choose(option, known, kind="option", where=where)].annotation
-        if is_known(kind) and not is_a(value, kind):
-            raise SettingError(f"{option} = {value!r}", where=where, do=f"give {words_of(kind)}")
+    where = f"scenario {name}"
     if "split_seed" in options:
         whole("split_seed", options["split_seed"], 0, where)
-    scenario = builder(**options)
+    scenario = builder(**checked(options, kinds_of(builder), where, called="option"))
     if not isinstance(scenario, Scenario):
         raise SettingError(f"{name!r} returned {in_short(scenario)}", where=where,
                            do="return a Scenario from the registered function")  # fmt: skip

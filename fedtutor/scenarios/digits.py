@@ -6,15 +6,22 @@ name. A scenario that is made of samples, copies or rendered images says so in i
 `stand_in` is true. Facts and sources: `data/README.md`.
 """
 
-import numpy as np
-
 from ..datasets import bundled, rebuilt
 from ..datasets.sources import open_set
 from ..errors import choose
 from ..images import Images
 from .base import Scenario, register
-from .common import HALF, IMAGENET, Look, one_client_each, shortened, some, tested
-from .partitions import balanced_order
+from .common import (
+    HALF,
+    IMAGENET,
+    Look,
+    balanced_parts,
+    generators,
+    one_client_each,
+    shortened,
+    some,
+    tested,
+)
 
 SIZES = {"paper": (150, 80, 5000, 1800), "code": (138, 94, 9523, 2300)}  # FCCL+ Table V; its code
 FCCL, FEDLGD = Look(32, IMAGENET), Look(28, HALF)
@@ -56,6 +63,7 @@ def digits_five(
 ) -> Scenario:
     """DIGITS of FedLGD: MNIST, SVHN, USPS, SynthDigits, MNIST-M, whole, at 28 x 28.
 
+    SynthDigits are those of Ganin and Lempitsky, which the paper cites; its code reads another set.
     `private_size`: at most so many private images per client, drawn at random.
     """
     domains = _opened(("mnist", "svhn", "usps", "synth_digits", "mnist_m"), whole=True)
@@ -75,7 +83,7 @@ def digits_five_partial(*, mnist_m: str = "published", private_size: int | None 
     domains = {**_opened(names), "synthetic": _rendered(split_seed)}
     if mnist_m == "rebuilt":
         domains["mnist_m"] = tuple(
-            rebuilt.mnist_m(source.take(some(source, 5000, split_seed), size=32, channels=1))
+            rebuilt.mnist_m(source.take(some(source, 5000, 0), size=32, channels=1))
             for source in domains["mnist"]
         )
     domains = {n: domains[n] for n in ("mnist", "svhn", "usps", "synthetic", "mnist_m")}
@@ -94,8 +102,8 @@ def _opened(names, whole: bool = False) -> dict:
 def _rendered(seed: int) -> tuple[Images, Images]:
     """The bundled synthetic digits as (private, test), as in `digits-mini`."""
     images = bundled.bundled("synthetic")
-    order = balanced_order(images.y, np.random.default_rng([seed, 3]))
-    return images[order[500:]], images[order[:500]]
+    test, others = balanced_parts(images.y, 500, generators(seed, 3))
+    return images[others], images[test]
 
 
 def _at_most(private_size: int | None, domains: dict) -> dict[str, int]:
@@ -108,7 +116,7 @@ def _domains(name: str, title: str, look: Look, domains: dict, sizes: dict,
              test_size: int | None, *, seed: int, **more) -> Scenario:  # fmt: skip
     """domains: name -> (train, test), each a `Source` or `Images`; sizes: private images."""
     chosen = {
-        domain: (train, some(train, sizes[domain], seed), test, tested(test, test_size, seed))
+        domain: (train, some(train, sizes[domain], seed), test, tested(test, test_size))
         for domain, (train, test) in domains.items()
     }
-    return one_client_each(name, shortened(title, test_size), look, chosen, seed=seed, **more)
+    return one_client_each(name, shortened(title, test_size), look, chosen, **more)

@@ -15,7 +15,7 @@ from ..errors import DataError, SettingError, choose, whole
 from ..images import NO_LABEL, Images
 from .base import ClientData, Scenario
 from .common import Look, Shares, assembled, slices
-from .partitions import PARTITIONS, held_out, split_words
+from .partitions import PARTITIONS, held_out
 
 WHERE = "scenarios.of"
 ONE = "test"  # the only test set, where nobody names it
@@ -23,15 +23,29 @@ COLUMNS = {"image", "img", "label"}  # keys of one table
 SPLITS = {"train", "test", "validation", "valid", "val"}  # keys of one data set, not of clients
 
 
-def of(data, *, tests=0.2, public=None, clients: int | None = None, partition: str = "iid",
-       alpha: float = 0.5, min_per_client: int = 1, classes: Sequence[str] | None = None,
-       size: int | None = None, fit: str = "crop", white: float | None = None,
-       name: str = "own", split_seed: int = 0) -> Scenario:  # fmt: skip
+def of(
+    data,
+    *,
+    tests=0.2,
+    public=None,
+    clients: int | None = None,
+    partition: str = "iid",
+    beta: float = 0.5,
+    shards_per_client: int = 2,
+    min_per_client: int = 1,
+    classes: Sequence[str] | None = None,
+    size: int | None = None,
+    fit: str = "crop",
+    white: float | None = None,
+    name: str = "own",
+    split_seed: int = 0,
+) -> Scenario:
     """The scenario of your own images, as `Federation` takes it.
 
     data: {name of a client: its images}, or one set, which is dealt to `clients` clients at random
-    (`partition="iid"`) or with label skew ("dirichlet": class by class with Dirichlet(`alpha`); the
-    smaller, the more skewed), each with `min_per_client` images or more.
+    (`partition="iid"`) or with label skew ("dirichlet": class by class with Dirichlet(`beta`), the
+    smaller, the more skewed; "shards": sorted by class and cut, `shards_per_client` of the pieces
+    to each), each with `min_per_client` images or more.
 
     Images are a torch Dataset of (image, label), a pair (images, labels) of arrays or tensors, a
     folder with a sub-folder per class, or a table with a column "image" or "img" and one "label",
@@ -57,7 +71,7 @@ def of(data, *, tests=0.2, public=None, clients: int | None = None, partition: s
     """
     form = _form(size, fit, white)
     share = tests if isinstance(tests, int | float) else None
-    _check(share, partition, alpha, split_seed, classes)
+    _check(share, partition, beta, shards_per_client, split_seed, classes)
     owners, columns = _owners(data, clients, partition), {} if share else _named(tests, ONE)
     words = "images of {}" if clients is None else "images to deal"
     given = {
@@ -67,16 +81,18 @@ def of(data, *, tests=0.2, public=None, clients: int | None = None, partition: s
     if public is not None:
         given["public", ""] = read(public, form, "own images", labeled=False)
     images, names = alike(given, classes)
-    held, columns = ({key: part for (kind, key), part in images.items() if kind == wanted}
-                     for wanted in ("client", "test"))  # fmt: skip
-    title = "own images" if clients is None else f"own images, {split_words(partition, alpha)}"
+    held, columns = (
+        {key: part for (kind, key), part in images.items() if kind == wanted}
+        for wanted in ("client", "test")
+    )
+    shares = Shares(partition, clients, beta, min_per_client, shards_per_client)
+    title = "own images" if clients is None else f"own images, {shares.words}"
     if share:
         title += f", {100 * share:g} % held out"
         held, columns = _split(held, share, split_seed)
     if clients is None:
         who = [ClientData(key, _domain(key, columns), part) for key, part in held.items()]
     else:
-        shares = Shares(partition, clients, alpha, min_per_client)
         who = _dealt(held[ONE], shares, columns, split_seed)
     norm = mean_and_deviation([client.private for client in who])
     _warn_of_equal(who, columns, images.get(("public", "")))
@@ -96,13 +112,13 @@ def _form(size, fit, white) -> Form:
     return Form(size, fit, white)
 
 
-def _check(share, partition, alpha, split_seed, classes) -> None:
+def _check(share, partition, beta, shards_per_client, split_seed, classes) -> None:
     whole("split_seed", split_seed, 0, WHERE)
     if share is not None and not (is_a(share, float) and 0 < share < 1):
         _refuse(f"tests = {share!r}", "give a share above 0 and below 1, such as 0.2, or images")
     choose(partition, PARTITIONS, kind="partition", where=WHERE)
-    if not (is_a(alpha, float) and alpha > 0):
-        _refuse(f"alpha = {alpha!r}", "give a number above 0, such as 0.5")
+    if not (is_a(beta, float) and beta > 0):
+        _refuse(f"beta = {beta!r}", "give a number above 0, such as 0.5")
     names = list(classes) if isinstance(classes, list | tuple) else None
     if classes is not None and not (is_a(names, list[str]) and len(set(names)) == len(names) > 1):
         _refuse(f"classes = {classes!r}", 'give different names, such as ["cat", "dog"]')
@@ -112,13 +128,17 @@ def _owners(data, clients, partition) -> dict:
     """Name of a client -> what it gave; of one set that will be dealt, `ONE` -> the set."""
     if not isinstance(data, Mapping):
         if clients is None:
-            _refuse("it is one set of images, and nobody says for how many clients",
-                    "deal it (clients=10), or name the owners: {name: images}")  # fmt: skip
+            _refuse(
+                "it is one set of images, and nobody says for how many clients",
+                "deal it (clients=10), or name the owners: {name: images}",
+            )
         whole("clients", clients, 1, WHERE)
         return {ONE: data}
     if clients is not None or partition != "iid":
-        _refuse("the table says who holds which images, and clients or partition say it again",
-                "leave them out, or give one set of images to deal")  # fmt: skip
+        _refuse(
+            "the table says who holds which images, and clients or partition say it again",
+            "leave them out, or give one set of images to deal",
+        )
     return _named(data, "")
 
 
@@ -129,14 +149,20 @@ def _named(sets, one: str) -> dict:
     names = list(sets)
     wrong = [name for name in names if not (isinstance(name, str) and name.strip())]
     if not names or wrong:
-        _refuse(f"{wrong[0]!r} is no name" if names else "the table is empty",
-                "write {name: images}, with texts as names")  # fmt: skip
+        _refuse(
+            f"{wrong[0]!r} is no name" if names else "the table is empty",
+            "write {name: images}, with texts as names",
+        )
     if COLUMNS & set(names):
-        _refuse(f"{names} look like columns of one set, and a dict names several",
-                "give a pair (images, labels)")  # fmt: skip
+        _refuse(
+            f"{names} look like columns of one set, and a dict names several",
+            "give a pair (images, labels)",
+        )
     if len(names) > 1 and SPLITS.issuperset(names):
-        _refuse(f"{names} look like parts of one set, not like owners",
-                'deal it: of(data["train"], tests=data["test"], clients=10)')  # fmt: skip
+        _refuse(
+            f"{names} look like parts of one set, not like owners",
+            'deal it: of(data["train"], tests=data["test"], clients=10)',
+        )
     return dict(sets)
 
 
@@ -154,9 +180,11 @@ def alike(given: dict, classes) -> tuple[dict, tuple[str, ...]]:
     height, width = next(iter(sizes))
     if len(sizes) > 1 or height != width:
         found = " and ".join(f"{h} x {w} ({where})" for (h, w), where in list(sizes.items())[:2])
-        _refuse(f"the images are {found} pixels high and wide: not square, or not of one size",
-                f"say how large they shall be, such as size={min(height, width)}; fit says how",
-                DataError)  # fmt: skip
+        _refuse(
+            f"the images are {found} pixels high and wide: not square, or not of one size",
+            f"say how large they shall be, such as size={min(height, width)}; fit says how",
+            DataError,
+        )
     channels = max(part.x.shape[1] for part in parts)
     called, names = class_names([part for part in parts if part.labels], classes)
     numbers = {name: number for number, name in enumerate(names)}
@@ -190,19 +218,26 @@ def _called(part: Given, common: tuple[str, ...], known: bool) -> list[str]:
     """The names of a part's labels. known: whether any part says what its labels mean."""
     texts = {isinstance(label, str) for label in part.labels}
     if len(texts) > 1:
-        raise DataError("some labels are numbers and others texts", where=part.where,
-                        do="give all as texts, or all as numbers")  # fmt: skip
+        raise DataError(
+            "some labels are numbers and others texts",
+            where=part.where,
+            do="give all as texts, or all as numbers",
+        )
     if True in texts:
         return part.labels
     names = part.names or common
     if not names and known:
-        raise DataError("the labels are numbers, those of others have names", where=part.where,
-                        do='say what they count: classes=["cat", "dog"]')  # fmt: skip
+        raise DataError(
+            "the labels are numbers, those of others have names",
+            where=part.where,
+            do='say what they count: classes=["cat", "dog"]',
+        )
     if names and max(part.labels) >= len(names):
         raise DataError(
             f"label {max(part.labels)} is behind the last of {len(names)} classes, {names[-1]!r}",
-            where=part.where, do="labels count from 0: correct them, or give all classes=",
-        )  # fmt: skip
+            where=part.where,
+            do="labels count from 0: correct them, or give all classes=",
+        )
     return [names[label] if names else str(label) for label in part.labels]
 
 
@@ -227,9 +262,10 @@ def _split(held: dict, share: float, seed: int) -> tuple[dict, dict]:
         kept, taken = held_out(images.y, share, rng)
         if not len(taken):
             raise DataError(
-                f"a share of {share:g} of {len(images)} images is none", where=images.source,
+                f"a share of {share:g} of {len(images)} images is none",
+                where=images.source,
                 do="raise the share, or give test sets: tests={name: images}",
-            )  # fmt: skip
+            )
         private[name], tests[name] = images[kept], images[taken]
     return private, tests
 
@@ -237,10 +273,8 @@ def _split(held: dict, share: float, seed: int) -> tuple[dict, dict]:
 def _dealt(held: Images, shares: Shares, columns: dict, seed: int) -> list[ClientData]:
     try:
         parts = shares.of(held.y, np.random.default_rng([seed]))
-    except SettingError as error:  # it calls alpha beta, as the papers do
-        raise SettingError(
-            error.what.replace("beta", "alpha"), where=WHERE, do=error.do.replace("beta", "alpha")
-        ) from None
+    except SettingError as error:
+        raise SettingError(error.what, where=WHERE, do=error.do) from None
     who = slices(held[torch.cat(parts)], parts, "client", ONE)
     return [replace(client, domain=_domain(client.id, columns)) for client in who]
 
@@ -249,8 +283,9 @@ def _domain(client: str, tests: dict) -> str:
     """The only test set, or the one of the client's name."""
     if len(tests) == 1:
         return next(iter(tests))
-    return choose(client, tests, kind="test set", where=f"{WHERE}, client {client}",
-                  error=DataError)  # fmt: skip
+    return choose(
+        client, tests, kind="test set", where=f"{WHERE}, client {client}", error=DataError
+    )
 
 
 def _warn_of_equal(who: Sequence[ClientData], tests: dict, public: Images | None) -> None:
@@ -264,8 +299,9 @@ def _warn_of_equal(who: Sequence[ClientData], tests: dict, public: Images | None
         if again:
             warnings.warn(
                 f"{WHERE}, {where}: {again} of {len(part)} images are among the training images, "
-                f"too; leave them out on one side, or {why}", stacklevel=3,
-            )  # fmt: skip
+                f"too; leave them out on one side, or {why}",
+                stacklevel=3,
+            )
 
 
 def _pixels(images: Images) -> list[bytes]:
@@ -283,6 +319,7 @@ def mean_and_deviation(parts: Sequence[Images]) -> tuple[tuple[float, ...], tupl
     mean = weights @ values
     deviation = (weights * (values - mean[:, None]) ** 2).sum(1).sqrt()
     if deviation.min() < 1e-4:
-        _refuse("the training images are of one brightness everywhere", "give other images",
-                DataError)  # fmt: skip
+        _refuse(
+            "the training images are of one brightness everywhere", "give other images", DataError
+        )
     return tuple(round(m, 6) for m in mean.tolist()), tuple(round(d, 6) for d in deviation.tolist())

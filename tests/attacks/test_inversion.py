@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -25,8 +26,13 @@ def with_norm(channels: int, size: int) -> nn.Module:
 
 
 def network_of(features=networks.plain_cnn, seed=0, size=28):
-    return models.build(Architecture(features, "", 4), num_classes=10, in_channels=1,
-                        image_size=size, generator=generator("victim", seed))  # fmt: skip
+    return models.build(
+        Architecture(features, "", 4),
+        num_classes=10,
+        in_channels=1,
+        image_size=size,
+        generator=generator("victim", seed),
+    )
 
 
 def digits(count: int):
@@ -70,8 +76,10 @@ def test_golden_total_variation():
 
 def test_costs_and_variation_against_loops():
     own = torch.Generator().manual_seed(0)
-    a, b = ([torch.randn(*s, generator=own, dtype=torch.float64) for s in ((3, 2), (4,))]
-            for _ in range(2))  # fmt: skip
+    a, b = (
+        [torch.randn(*s, generator=own, dtype=torch.float64) for s in ((3, 2), (4,))]
+        for _ in range(2)
+    )
     flat = [[float(v) for t in side for v in t.flatten()] for side in (a, b)]
     dot = sum(u * v for u, v in zip(*flat, strict=True))
     lengths = [math.sqrt(sum(v * v for v in side)) for side in flat]
@@ -79,10 +87,18 @@ def test_costs_and_variation_against_loops():
     close(attacks.cosine_cost([5 * t for t in a], b), attacks.cosine_cost(a, b))
     close(attacks.squared_cost(a, b), sum((u - v) ** 2 for u, v in zip(*flat, strict=True)))
     x = torch.randn(2, 1, 3, 4, generator=own, dtype=torch.float64)
-    rows = [abs(float(x[i, 0, r, c + 1] - x[i, 0, r, c])) for i in range(2) for r in range(3)
-            for c in range(3)]  # fmt: skip
-    columns = [abs(float(x[i, 0, r + 1, c] - x[i, 0, r, c])) for i in range(2) for r in range(2)
-               for c in range(4)]  # fmt: skip
+    rows = [
+        abs(float(x[i, 0, r, c + 1] - x[i, 0, r, c]))
+        for i in range(2)
+        for r in range(3)
+        for c in range(3)
+    ]
+    columns = [
+        abs(float(x[i, 0, r + 1, c] - x[i, 0, r, c]))
+        for i in range(2)
+        for r in range(2)
+        for c in range(4)
+    ]
     close(attacks.total_variation(x), sum(rows) / 18 + sum(columns) / 16)
 
 
@@ -116,10 +132,14 @@ def test_the_truth_costs_nothing_only_with_the_clients_loss():
     assert cost_of_truth(network, target, x[:6], y[:6]) > 0.02
     one = sent(network, x[:1], y[:1], loss=SMOOTH)
     right, wrong = (
-        quality_of(attacks.invert(network, one, y[:1], mean=MNIST[0], std=MNIST[1], steps=200,
-                                  imitate=imitate), x[:1])
+        quality_of(
+            attacks.invert(
+                network, one, y[:1], mean=MNIST[0], std=MNIST[1], steps=200, imitate=imitate
+            ),
+            x[:1],
+        )
         for imitate in (theirs, attacks.gradient)
-    )  # fmt: skip
+    )
     assert right > 50 and wrong < right - 20
 
 
@@ -169,9 +189,15 @@ def test_one_digit_is_found_in_an_update_of_several_steps():
     network = network_of()
     steps = partial(attacks.local_steps, lr=0.1, batch_size=1, epochs=5)
     target = [t.detach() for t in steps(network, x, y)]
-    right, wrong = (quality_of(attacks.invert(network, target, y, mean=MNIST[0], std=MNIST[1],
-                                              steps=200, imitate=imitate), x)
-                    for imitate in (steps, attacks.gradient))  # fmt: skip
+    right, wrong = (
+        quality_of(
+            attacks.invert(
+                network, target, y, mean=MNIST[0], std=MNIST[1], steps=200, imitate=imitate
+            ),
+            x,
+        )
+        for imitate in (steps, attacks.gradient)
+    )
     assert right > 25 and wrong < right - 10
 
 
@@ -204,9 +230,17 @@ def test_labels_of_a_batch_are_counted():
 def one_and_eight():
     x, y = digits(8)
     network = network_of()
-    return x, y, network, {
-        n: attacks.invert(network, sent(network, x[:n], y[:n]), y[:n], mean=MNIST[0],
-                          std=MNIST[1], steps=200) for n in (1, 8)}  # fmt: skip
+    return (
+        x,
+        y,
+        network,
+        {
+            n: attacks.invert(
+                network, sent(network, x[:n], y[:n]), y[:n], mean=MNIST[0], std=MNIST[1], steps=200
+            )
+            for n in (1, 8)
+        },
+    )
 
 
 def test_one_digit_is_found_and_eight_are_blurred(one_and_eight):
@@ -219,8 +253,9 @@ def test_one_digit_is_found_and_eight_are_blurred(one_and_eight):
 def test_noise_of_differential_privacy_defeats_it(one_and_eight):
     """Clipped to length 1 and noise of deviation 1 on every weight (noise multiplier 1)."""
     x, y, network, found = one_and_eight
-    loss = privacy.private_loss(network, x[:1], y[:1], clip=1.0, noise=1.0,
-                                generator=generator("dp"))  # fmt: skip
+    loss = privacy.private_loss(
+        network, x[:1], y[:1], clip=1.0, noise=1.0, generator=generator("dp")
+    )
     target = torch.autograd.grad(loss, list(network.parameters()))
     noisy = attacks.invert(network, target, y[:1], mean=MNIST[0], std=MNIST[1], steps=200)
     black = quality_of(attacks.Reconstruction(x[:1] * 0 + float(x.min()), y, 0), x[:1])
@@ -230,8 +265,14 @@ def test_noise_of_differential_privacy_defeats_it(one_and_eight):
 def small_search(**options):
     x, y = digits(2)
     network = network_of(with_norm).train()
-    return attacks.invert(network, sent(network, x, y), y, mean=MNIST[0], std=MNIST[1],
-                          **{"steps": 8, "restarts": 2, **options}), network  # fmt: skip
+    return attacks.invert(
+        network,
+        sent(network, x, y),
+        y,
+        mean=MNIST[0],
+        std=MNIST[1],
+        **{"steps": 8, "restarts": 2, **options},
+    ), network
 
 
 def test_the_same_seed_gives_the_same_bits_and_leaves_the_network_alone():
@@ -256,16 +297,28 @@ def test_pixels_stay_in_their_box():
 def test_another_cost_is_a_function():
     x, y = digits(1)
     network = network_of()
-    few, many = (attacks.invert(network, sent(network, x, y), y, mean=MNIST[0], std=MNIST[1],
-                                steps=n, cost=attacks.squared_cost).cost
-                 for n in (1, 40))  # fmt: skip
+    few, many = (
+        attacks.invert(
+            network,
+            sent(network, x, y),
+            y,
+            mean=MNIST[0],
+            std=MNIST[1],
+            steps=n,
+            cost=attacks.squared_cost,
+        ).cost
+        for n in (1, 40)
+    )
     assert many < few / 2
 
 
-@pytest.mark.parametrize("error, words, options", [
-    (SettingError, "steps = 0", {"steps": 0}),
-    (SettingError, "restarts = 0", {"restarts": 0}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "error, words, options",
+    [
+        (SettingError, "steps = 0", {"steps": 0}),
+        (SettingError, "restarts = 0", {"restarts": 0}),
+    ],
+)
 def test_bad_options_are_one_clear_error(error, words, options):
     with pytest.raises(error, match=words):
         small_search(**options)
@@ -275,8 +328,10 @@ def test_an_update_that_does_not_fit_is_one_clear_error():
     x, y = digits(1)
     network = network_of(with_norm).eval()
     target = sent(network, x, y)
-    for bad, words in ((target[:-1], "5 tensors for 6 weights"),
-                       ([*target[:-1], target[-1] / 0], "no number")):  # fmt: skip
+    for bad, words in (
+        (target[:-1], "5 tensors for 6 weights"),
+        ([*target[:-1], target[-1] / 0], "no number"),
+    ):
         with pytest.raises(DataError, match=words):
             attacks.invert(network, bad, y, mean=MNIST[0], std=MNIST[1])
 
@@ -291,7 +346,8 @@ def test_measures_by_hand():
     assert attacks.psnr(x, original).tolist() == [math.inf, pytest.approx(20, abs=1e-5)]
     assert attacks.ssim(x, original)[0] == 1 and attacks.ssim(x, original)[1] < 1
     assert attacks.unit(torch.tensor([[[[-9.0, 0.0, 9.0]]]]), (0.25,), (0.5,)).tolist() == [
-        [[[0.0, 0.25, 1.0]]]]  # fmt: skip
+        [[[0.0, 0.25, 1.0]]]
+    ]
     with pytest.raises(DataError, match="two sets"):
         attacks.mse(x, original[:1])
 
@@ -362,8 +418,7 @@ def test_noise_has_the_stated_size_and_the_generators_bits():
     network = network_of()
 
     def drawn(seed, noise):
-        loss = privacy.private_loss(network, x, y, clip=0.5, noise=noise,
-                                    generator=generator(seed))  # fmt: skip
+        loss = privacy.private_loss(network, x, y, clip=0.5, noise=noise, generator=generator(seed))
         return torch.cat([g.flatten() for g in torch.autograd.grad(loss, network.parameters())])
 
     noise = drawn(0, 2.0) - drawn(0, 0.0)
@@ -375,8 +430,9 @@ def test_noise_has_the_stated_size_and_the_generators_bits():
 def test_a_network_in_which_images_meet_is_refused():
     x, y = digits(3)
     with pytest.raises(ModelError, match="cannot separate images"):
-        privacy.private_loss(network_of(with_norm), x, y, clip=1.0, noise=1.0,
-                             generator=generator("n"))  # fmt: skip
+        privacy.private_loss(
+            network_of(with_norm), x, y, clip=1.0, noise=1.0, generator=generator("n")
+        )
 
 
 def test_cost_in_epsilon():
@@ -388,3 +444,63 @@ def test_cost_in_epsilon():
     for bad in ({"rate": 0.0}, {"rate": 1.5}, {"delta": 0.0}, {"noise": -1.0}):
         with pytest.raises(SettingError, match="sgd_epsilon"):
             privacy.sgd_epsilon(**{"noise": 1.0, "steps": 5, "rate": 0.1, "delta": 1e-3, **bad})
+
+
+def backbone(folder) -> dict:
+    """A file as torchvision would have downloaded it: AlexNet's weights, drawn here."""
+    import torchvision
+
+    with torch.device("meta"):
+        shapes = torchvision.models.alexnet(weights=None).state_dict()
+    own, state = torch.Generator().manual_seed(1), {}
+    for name, value in shapes.items():
+        state[name] = torch.zeros(1).expand(value.shape)  # kept as one number; no part of LPIPS
+        if name.startswith("features"):
+            state[name] = torch.randn(value.shape, generator=own) * 0.05
+    (folder / "hub" / "checkpoints").mkdir(parents=True)
+    torch.save(state, folder / "hub" / "checkpoints" / quality.BACKBONE)
+    return state
+
+
+def test_lpips_with_a_backbone_file_is_the_formula_of_its_paper(monkeypatch, tmp_path):
+    """Zhang et al. 2018, Eq. 1: unit features, squared differences, weighted, averaged over pixels.
+
+    Weights are those that come with the library; the AlexNet is one of ours in its file's place.
+    """
+    lpips = pytest.importorskip("lpips")
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    assert quality.BACKBONE in attacks.lpips_missing()
+    state = {k: v.double() for k, v in backbone(tmp_path).items() if k.startswith("features")}
+    assert attacks.lpips_missing() == ""
+    own = torch.Generator().manual_seed(0)
+    x, original = (torch.rand(2, 3, 64, 64, generator=own) for _ in range(2))
+    small = Path(lpips.__file__).parent / "weights" / "v0.1" / "alex.pth"
+    linear = torch.load(small, weights_only=True, map_location="cpu")
+
+    def layers_of(pixels):
+        h = (2 * pixels.double() - 1 - SHIFT.view(1, 3, 1, 1)) / SCALE.view(1, 3, 1, 1)
+        found = []
+        for place, (stride, padding, pooled) in {
+            0: (4, 2, True),
+            3: (1, 2, True),
+            6: (1, 1, False),
+            8: (1, 1, False),
+            10: (1, 1, False),
+        }.items():
+            w, b = (state[f"features.{place}.{part}"] for part in ("weight", "bias"))
+            h = torch.nn.functional.conv2d(h, w, b, stride, padding).relu()
+            found.append(h)
+            h = torch.nn.functional.max_pool2d(h, 3, 2) if pooled else h
+        return found
+
+    expected = torch.zeros(2, dtype=torch.float64)
+    for k, (a, b) in enumerate(zip(layers_of(x), layers_of(original), strict=True)):
+        a, b = (h / h.square().sum(1, keepdim=True).sqrt().clamp(min=1e-10) for h in (a, b))
+        weight = linear[f"lin{k}.model.1.weight"].double().view(1, -1, 1, 1)
+        expected += (weight * (a - b) ** 2).sum(1).mean((1, 2))
+    close(attacks.lpips(x, original), expected, 1e-4)
+    assert attacks.lpips(x, x).tolist() == [0, 0]
+
+
+SHIFT = torch.tensor([-0.030, -0.088, -0.188], dtype=torch.float64)  # of the library's scaling
+SCALE = torch.tensor([0.458, 0.448, 0.450], dtype=torch.float64)

@@ -1,5 +1,6 @@
 """Membership inference: the authors' numbers, plain loops, what must and what cannot be found."""
 
+import copy
 import math
 import statistics
 from functools import partial
@@ -7,10 +8,10 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from support.federations import images, tiny_scenario
+from support.federations import assert_same_bits, federation, images, tiny_scenario
 from support.loops import close, golden
 
-from fedtutor import attacks, models, scenarios
+from fedtutor import attacks, models, rounds, scenarios
 from fedtutor.datasets import bundled
 from fedtutor.errors import DataError, SettingError
 from fedtutor.randomness import generator
@@ -27,16 +28,21 @@ def log_normal(x: float, mu: float, sd: float) -> float:
 def lira_loop(target, shadow, keep, *, online, fixed=False, code=False) -> list[float]:
     """Algorithm 1, image by image and view by view."""
     networks, count, views = shadow.shape
-    least = [min(sum(bool(keep[m, i]) == side for m in range(networks)) for i in range(count))
-             for side in (True, False)]  # fmt: skip
+    least = [
+        min(sum(bool(keep[m, i]) == side for m in range(networks)) for i in range(count))
+        for side in (True, False)
+    ]
     found = {}
     for i in range(count):
         for v in range(views):
             for side in (True, False):
-                found[i, v, side] = [float(shadow[m, i, v]) for m in range(networks)
-                                     if bool(keep[m, i]) == side][: least[not side]]  # fmt: skip
-    common = {side: statistics.pstdev([x for (_, _, s), xs in found.items() if s == side
-                                       for x in xs]) for side in (True, False)}  # fmt: skip
+                found[i, v, side] = [
+                    float(shadow[m, i, v]) for m in range(networks) if bool(keep[m, i]) == side
+                ][: least[not side]]
+    common = {
+        side: statistics.pstdev([x for (_, _, s), xs in found.items() if s == side for x in xs])
+        for side in (True, False)
+    }
     scores = []
     for i in range(count):
         views_of_i = []
@@ -75,11 +81,12 @@ def test_golden_confidence():
 @pytest.mark.parametrize(
     "name, options",
     [
-        ("online", {}), ("online_fixvar", {"fixed_variance": True, "reading": "code"}),
+        ("online", {}),
+        ("online_fixvar", {"fixed_variance": True, "reading": "code"}),
         ("offline", {"online": False, "reading": "code"}),
         ("offline_fixvar", {"online": False, "fixed_variance": True, "reading": "code"}),
     ],
-)  # fmt: skip
+)
 def test_golden_likelihood_ratios(name, options):
     g, target, shadow, keep, member = authors()
     scores = attacks.lira(target, shadow, keep, **options)
@@ -138,8 +145,9 @@ def test_kernel_ratio_against_a_loop():
 
 def test_gradient_norms_are_those_of_single_images():
     scenario = tiny_scenario()
-    network = models.build("noisy", num_classes=3, in_channels=1, image_size=4,
-                           generator=generator("n"))  # fmt: skip
+    network = models.build(
+        "noisy", num_classes=3, in_channels=1, image_size=4, generator=generator("n")
+    )
     data = images(7, seed=3)
     x, before = scenario.normalize(data.x), {k: v.clone() for k, v in network.state_dict().items()}
     found = attacks.gradient_norms(network, x, data.y)
@@ -162,8 +170,9 @@ def test_an_image_leans_towards_the_mean_that_it_is_in():
     away = mean - 1.0
     loop = [sum((float(h[i, k]) - 1) * float(away[k]) for k in range(64)) for i in range(40)]
     length = math.sqrt(sum(float(v) ** 2 for v in away))
-    close(attacks.in_mean(h, mean, torch.ones(64)),
-          torch.tensor(loop, dtype=torch.float64) / length)  # fmt: skip
+    close(
+        attacks.in_mean(h, mean, torch.ones(64)), torch.tensor(loop, dtype=torch.float64) / length
+    )
 
 
 # ----------------------------------------------------------------------------------- measures
@@ -208,11 +217,19 @@ def small_shadows(threads: int) -> torch.Tensor:
     x = scenario.normalize(data.x)
 
     def train(index, number):
-        network = models.build("noisy", num_classes=3, in_channels=1, image_size=4,
-                               generator=generator("n", number))  # fmt: skip
+        network = models.build(
+            "noisy", num_classes=3, in_channels=1, image_size=4, generator=generator("n", number)
+        )
         models.use_generator(network, generator("dropout", number))
-        attacks.imitate(network, x[index], data.y[index], epochs=2, batch_size=4, lr=0.1,
-                        own=generator("b", number))  # fmt: skip
+        attacks.imitate(
+            network,
+            x[index],
+            data.y[index],
+            epochs=2,
+            batch_size=4,
+            lr=0.1,
+            own=generator("b", number),
+        )
         return attacks.confidences(network, x, data.y, mirrored=True)
 
     return attacks.shadows(attacks.coins(4, 30, seed=0), train, threads=threads)
@@ -234,15 +251,23 @@ def test_a_shadow_trains_as_a_client_does():
     fed = federation("fedavg", local_epochs=2, batch_size=8)
     fed.begin_round(1)
     client = fed.clients[0]
-    copy = models.build("linear", num_classes=3, in_channels=1, image_size=4,
-                        generator=generator("any"))  # fmt: skip
+    copy = models.build(
+        "linear", num_classes=3, in_channels=1, image_size=4, generator=generator("any")
+    )
     copy.load_state_dict(client.model.state_dict())
     local_update(fed, client)
-    attacks.imitate(copy, fed.scenario.normalize(client.data.x), client.data.y, epochs=2,
-                    batch_size=8, lr=fed.settings.lr,
-                    own=generator(fed.seed, client.id, 1, "batches"))  # fmt: skip
-    assert all(torch.equal(a, b) for a, b in zip(copy.parameters(), client.model.parameters(),
-                                                 strict=True))  # fmt: skip
+    attacks.imitate(
+        copy,
+        fed.scenario.normalize(client.data.x),
+        client.data.y,
+        epochs=2,
+        batch_size=8,
+        lr=fed.settings.lr,
+        own=generator(fed.seed, client.id, 1, "batches"),
+    )
+    assert all(
+        torch.equal(a, b) for a, b in zip(copy.parameters(), client.model.parameters(), strict=True)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -252,12 +277,21 @@ def overfitted():
     x = scenarios.build("digits-mini", private_size=1).normalize(data.x)
 
     def make(*who):
-        return models.build("small_cnn", num_classes=10, in_channels=3, image_size=32,
-                            generator=generator(*who))  # fmt: skip
+        return models.build(
+            "small_cnn", num_classes=10, in_channels=3, image_size=32, generator=generator(*who)
+        )
 
     def trained(index, *who):
-        return attacks.imitate(make(*who), x[index], data.y[index], epochs=12, batch_size=32,
-                               lr=0.01, momentum=0.9, own=generator(*who, "batches"))  # fmt: skip
+        return attacks.imitate(
+            make(*who),
+            x[index],
+            data.y[index],
+            epochs=12,
+            batch_size=32,
+            lr=0.01,
+            momentum=0.9,
+            own=generator(*who, "batches"),
+        )
 
     def answers(index, who, number):
         return attacks.confidences(trained(index, who, number), x, data.y)
@@ -271,8 +305,10 @@ def overfitted():
         halves, lambda index, n: attacks.confidences(make("blank", n), x, data.y)
     )
     lira = partial(attacks.lira, shadow=phi, keep=keep, fixed_variance=True)
-    return [(member, lira(own), own[:, 0], lira(other))
-            for member, own, other in zip(halves, targets, blank, strict=True)]  # fmt: skip
+    return [
+        (member, lira(own), own[:, 0], lira(other))
+        for member, own, other in zip(halves, targets, blank, strict=True)
+    ]
 
 
 def test_an_overfitted_network_gives_its_members_away(overfitted):
@@ -309,12 +345,37 @@ def test_bad_input_of_the_ratio_is_one_clear_error(error, words, change):
         attacks.lira(**{**good, **change})
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: attacks.coins(3, 5, seed=0), "3 shadow networks"),
-    (lambda: attacks.auc([1.0, 2.0], [1, 1]), "images of both kinds"),
-    (lambda: attacks.auc([1.0, float("nan")], [1, 0]), "one finite score"),
-    (lambda: attacks.kernel_ratio(drawn(1, 2), drawn(3, 2), drawn(2, 2)), "fewer than two"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: attacks.coins(3, 5, seed=0), "3 shadow networks"),
+        (lambda: attacks.auc([1.0, 2.0], [1, 1]), "images of both kinds"),
+        (lambda: attacks.auc([1.0, float("nan")], [1, 0]), "one finite score"),
+        (lambda: attacks.kernel_ratio(drawn(1, 2), drawn(3, 2), drawn(2, 2)), "fewer than two"),
+    ],
+)
 def test_other_bad_input_is_one_clear_error(call, words):
     with pytest.raises((DataError, SettingError), match=words):
         call()
+
+
+def test_the_servers_network_is_what_goes_down_next_and_can_be_attacked():
+    """FedLGD's Fig. 6 attacks the server's network, not what a client sends."""
+    record = {"names": ["weights"], "rounds": [2]}
+    fed = federation("fedavg", models=["hidden"], rounds=2, record=record)
+    fed.begin()
+    rounds.run_round(fed, 1)
+    server = copy.deepcopy(fed.server.model)
+    rounds.run_round(fed, 2)
+    client = fed.clients[0]
+    state = attacks.crossed(fed.channel.messages, "weights", client=client.id, round_=2, way="down")
+    went_down = attacks.with_weights(fed.make(), state)
+    assert_same_bits(server.state_dict(), went_down.state_dict())
+    parts = client.private, fed.scenario.tests[client.domain]
+    x = fed.scenario.inputs(torch.cat([part.x for part in parts]))
+    y = torch.cat([part.y for part in parts])
+    norms = [attacks.gradient_norms(network, x, y) for network in (server, went_down)]
+    assert torch.equal(*norms) and norms[0].isfinite().all() and norms[0].std() > 0
+    upload = attacks.crossed(fed.channel.messages, "weights", client=client.id, round_=2)
+    other = attacks.gradient_norms(attacks.with_weights(fed.make(), upload), x, y)
+    assert not torch.equal(norms[0], other)

@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-import warnings
 from functools import cache
 
 import pytest
@@ -148,9 +147,9 @@ def test_rounds_by_hand_are_played_and_run_does_not_mix_with_them(rounds_by_hand
     fed = fresh("fedavg")
     fed.method.start(fed)
     for number in rounds_by_hand:
-        rounds.play_round(fed, number)
+        rounds.run_round(fed, number)
     before = state_of(fed)
-    with pytest.raises(TrainingError, match="played by hand"):
+    with pytest.raises(TrainingError, match="run one by one"):
         run(fed)
     assert_same(state_of(fed), before)
 
@@ -159,8 +158,8 @@ def test_rounds_by_hand_are_played_and_run_does_not_mix_with_them(rounds_by_hand
 def test_a_round_by_hand_between_two_calls_is_not_mixed_in(number):
     fed = fresh("fedavg")
     run(fed, progress=lambda numbers: list(numbers)[:2])
-    rounds.play_round(fed, number)
-    with pytest.raises(TrainingError, match="played by hand"):
+    rounds.run_round(fed, number)
+    with pytest.raises(TrainingError, match="run one by one"):
         run(fed)
 
 
@@ -194,29 +193,6 @@ def test_filters_of_the_channel_stay_when_networks_are_set_up_anew(tmp_path):
     run(fed, checkpoint=tmp_path, every=0)
     assert set(seen) == {2, 3}
     assert_same(state_of(fed), straight("fedavg"))
-
-
-def test_left_out_clients_are_not_noted_twice(tmp_path):
-    options = {"on_client_error": "leave_out", "threads": 2}
-
-    def failing(fed):
-        fails, after_local = fed.clients[0].id, fed.method.after_local
-
-        def broken(client):
-            if client.id == fails and client.round_ == 1:
-                raise RuntimeError("out of memory")
-            after_local(client)
-
-        fed.method.after_local = broken
-        return fed
-
-    with warnings.catch_warnings(action="ignore"):
-        run(whole := failing(fresh("fedavg", **options)))
-        fed = failing(fresh("fedavg", **options))
-        interrupted(fed, "aggregate", 2, KeyboardInterrupt, checkpoint=tmp_path, every=1e9)
-        run(fed, checkpoint=tmp_path)
-    assert len(fed.history["failures"]) == 1
-    assert_same(state_of(fed), state_of(whole))
 
 
 @pytest.fixture

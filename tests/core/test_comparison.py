@@ -65,8 +65,9 @@ def tiny(given, **options):
 
 def bits(runs) -> list:
     """Everything but the time that it took."""
-    return [(task.label, task.seed, {**record["history"], "seconds": 0})
-            for task, record in runs.pairs]  # fmt: skip
+    return [
+        (task.label, task.seed, {**record["history"], "seconds": 0}) for task, record in runs.pairs
+    ]
 
 
 # --- the numbers are those of plain runs
@@ -80,8 +81,12 @@ def plain(name: str, seed: int, **changes) -> dict:
 
 def test_a_run_has_the_bits_of_a_plain_one_whatever_it_is_called():
     runs = tiny({"one": "fedavg", "two": methods.make("scaffold")}, seeds=[0, 3])
-    wanted = [("one", 0, "fedavg"), ("one", 3, "fedavg"), ("two", 0, "scaffold"),
-              ("two", 3, "scaffold")]  # fmt: skip
+    wanted = [
+        ("one", 0, "fedavg"),
+        ("one", 3, "fedavg"),
+        ("two", 0, "scaffold"),
+        ("two", 3, "scaffold"),
+    ]
     assert bits(runs) == [(label, seed, plain(name, seed)) for label, seed, name in wanted]
 
 
@@ -119,9 +124,45 @@ def test_the_tables_say_what_the_histories_hold():
     assert len(runs.history) == 3 * 2 * 3 * 9
 
 
+def test_an_accuracy_can_be_the_mean_over_the_last_evaluated_rounds():
+    runs = tiny(["fedavg", "solo"], seeds=[0, 1])
+    made = {"fedavg": [9, 10, 20, 60], "solo": [9, 5, 25, 30]}  # per cent, round 0 first
+    for task, record in runs.pairs:
+        levels = [(level + task.seed) / 100 for level in made[task.label]]
+        record["history"] = record["history"] | {"accuracy": [
+            {"round": 2 * r, "moment": moment, "epoch": None,
+             "matrix": [[level, level / 2, level / 2]] * 3 if moment == "end" else [[1.0] * 3] * 3}
+            for r, level in enumerate(levels)
+            for moment in ("after_collaborate", "end")[r == 0 :]
+        ]}  # fmt: skip
+        record["history"]["domains"] = ["domain0"] * 3
+    for last, fedavg, solo in ((1, 60, 30), (2, 40, 27.5), (3, 30, 20)):
+        assert list(runs.values(last=last)["fedavg"]) == pytest.approx([fedavg, fedavg + 1])
+        assert runs.table(last=last)["mean"].tolist() == pytest.approx([fedavg + 0.5, solo + 0.5])
+        others = runs.difference("fedavg", "solo", on="others", last=last)
+        assert others.values == pytest.approx([(fedavg - solo) / 2] * 2)
+    assert list(runs.runs[OWN]) == list(runs.values(last=1).to_numpy().T.flatten())
+    with pytest.raises(SettingError, match=r"last = 4, but fedavg was evaluated after 3 rounds"):
+        runs.table(last=4)
+    with pytest.raises(SettingError, match="last = 0"):
+        runs.table(last=0)
+
+
+def test_a_run_of_top_answers_says_so():
+    plain, top = tiny("solo", seeds=[0]), tiny("solo", seeds=[0], top=2)
+    assert top.runs[OWN][0] > plain.runs[OWN][0]
+    assert top.setting[0].endswith(", top-2 accuracy") and "top" not in plain.setting[0]
+    assert top.curves().axes[0].get_ylabel() == "top-2 accuracy (%)"
+    with pytest.raises(SettingError, match="top = 4 for 3 classes"):
+        tiny("solo", seeds=[0], top=4)
+
+
 def test_one_test_set_has_no_other_domains():
-    one = replace(TINY, tests={"all": TINY.tests["domain0"]},
-                  clients=tuple(replace(c, domain="all") for c in TINY.clients))  # fmt: skip
+    one = replace(
+        TINY,
+        tests={"all": TINY.tests["domain0"]},
+        clients=tuple(replace(c, domain="all") for c in TINY.clients),
+    )
     runs = tiny("fedavg", scenario=one)
     assert runs.runs[OTHERS].isna().all() and runs.runs[OWN].notna().all()
     table = runs.table("others")
@@ -350,7 +391,7 @@ def test_a_stop_after_the_last_round_loses_nothing():
     fed = Federation(TINY, methods.make("fedavg"), Settings(rounds=2, models=["linear"]))
     with pytest.raises(KeyboardInterrupt):
         run(fed, on_round=Log(stop=1))
-    assert fed.played == 1
+    assert fed.finished == 1
     run(fed, on_round=(log := Log()))
     assert log.rounds == [(0, 2)]
     whole = Federation(TINY, methods.make("fedavg"), Settings(rounds=2, models=["linear"]))
@@ -564,6 +605,25 @@ def test_each_seed_draws_images_of_its_own_by_name_and_not_of_an_object(monkeypa
         tiny("fedavg", scenario=lambda seed: "digits-mini")
 
 
+@pytest.mark.parametrize("split_seed, draws", [("seed", 2), (0, 1)])
+def test_a_recipe_says_whether_each_seed_draws(split_seed, draws):
+    changes = {"models": ["small_cnn"], "scenario.split_seed": split_seed}
+    recipe = recipes.load("repshare", profile="quick", overrides=changes)
+    runs = compare("solo", settings=recipe, seeds=range(2), rounds=1, jobs=1)
+    own = [task.scenario.fingerprint for task, _ in runs.pairs]
+    assert own == [recipe.build(seed).fingerprint for seed in range(2)] and len({*own}) == draws
+    assert [sum(len(c.private) for c in t.scenario.clients) for t, _ in runs.pairs] == [600, 600]
+
+
+def test_a_recipe_on_another_scenario_has_what_it_says_of_that():
+    recipe = recipes.load("fedlgd", profile="quick", overrides={"rounds": 1})
+    there = recipes.load("fedlgd", profile="quick", scenario="digits-five-partial")
+    asked, images = comparison._settings(recipe, "digits-five-partial", {})
+    assert images.name == asked.scenario == there.scenario != recipe.scenario
+    assert images.options == asked.scenario_options == there.scenario_options
+    assert asked.settings == replace(there.settings, rounds=1)
+
+
 def test_images_of_arrays():
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 255, (60, 8, 8), dtype=np.uint8), np.arange(60) % 3
@@ -699,10 +759,13 @@ def test_code_of_a_script_reaches_the_processes(tmp_path):
     script = tmp_path / "mine.py"
     script.write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path)], capture_output=True, text=True,
-        env={"PATH": "", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, timeout=300,
+        [sys.executable, str(script), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env={"PATH": "", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        timeout=300,
         cwd=Path(tmp_path),
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["2", "4", "1", "4", "2", "4"]
 
@@ -725,8 +788,12 @@ def committed(tmp_path, monkeypatch, trained):
 
 def test_committed_runs_are_read_and_nothing_is_trained(committed, trained):
     wanted = [plain("fedavg", seed) for seed in range(2)]
-    runs = tiny({"called otherwise": "fedavg"}, seeds=range(2), recorded=str(committed),
-                measure=rounds_played)  # fmt: skip
+    runs = tiny(
+        {"called otherwise": "fedavg"},
+        seeds=range(2),
+        recorded=str(committed),
+        measure=rounds_played,
+    )
     assert not trained and [history for *_, history in bits(runs)] == wanted
     assert runs.values("rounds_played")["called otherwise"].tolist() == [2.0, 2.0]
 
@@ -745,8 +812,9 @@ def test_what_is_not_committed_is_trained_and_written_only_where_asked(
     tiny(["fedavg", "solo"], seeds=range(2), recorded=committed)
     added = committed.read_bytes().removeprefix(before).splitlines()
     assert [(line["method"], line["seed"]) for line in map(json.loads, added)] == [
-        ("solo", 0), ("solo", 1)
-    ]  # fmt: skip
+        ("solo", 0),
+        ("solo", 1),
+    ]
 
 
 def test_a_file_of_committed_runs_need_not_exist(tmp_path, trained):

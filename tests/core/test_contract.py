@@ -188,10 +188,8 @@ class PublicExchange(Method):
     def collaborate(self, fed, clients):
         for index in fed.public_batches(fed.round_):
             x = fed.scenario.normalize(fed.scenario.public.x[index])
-            logits = fed.ask(clients, self.forward, x)
-            sent = [fed.channel.up(c, "logits", z) for c, z in zip(clients, logits, strict=True)]
-            mean = [fed.channel.down(c, "mean logits", torch.stack(sent).mean(0)) for c in clients]
-            fed.ask(clients, self.move, own=mean)
+            sent = fed.upload(clients, "logits", self.forward, x)
+            fed.download(clients, "mean logits", self.move, torch.stack(sent).mean(0))
 
     def forward(self, client, x):
         client.held["z"] = client.model(x)

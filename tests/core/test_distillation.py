@@ -34,7 +34,7 @@ from fedtutor.distillation import (
 )
 from fedtutor.engine import siamese as changes
 from fedtutor.engine.siamese import siamese
-from fedtutor.errors import DataError, FedtutorError, SettingError, TrainingError
+from fedtutor.errors import DataError, FedtutorError, ModelError, SettingError, TrainingError
 from fedtutor.images import Images
 from fedtutor.measures import accuracy
 from fedtutor.models import networks
@@ -50,14 +50,21 @@ def numbers(step: int, purpose: str) -> torch.Generator:
 
 
 def flat_network(seed: int = 0, network: str = "linear"):
-    return models.build(network, num_classes=3, in_channels=1, image_size=4,
-                        generator=generator(seed))  # fmt: skip
+    return models.build(
+        network, num_classes=3, in_channels=1, image_size=4, generator=generator(seed)
+    )
 
 
 def matched(private, virtual, scenario, extractor=None, **options):
     given = {"steps": 5, "lr": 0.4, "momentum": 0.0, "numbers": numbers, **options}
-    return match_distributions(scenario.inputs(virtual.x), virtual.y, private, scenario,
-                               extractor or flat_network(), **given)  # fmt: skip
+    return match_distributions(
+        scenario.inputs(virtual.x),
+        virtual.y,
+        private,
+        scenario,
+        extractor or flat_network(),
+        **given,
+    )
 
 
 # ------------------------------------------------------------------------------ the beginning
@@ -92,8 +99,9 @@ def test_the_codes_statistics_shrink_towards_what_a_network_sees_as_0():
 @pytest.mark.parametrize("init", VIRTUAL_INITS)
 def test_every_class_that_is_owned_gets_ipc_images(init):
     scenario = skewed()
-    own = [initial(c.private, scenario, ipc=4, init=init, own=generator(0))
-           for c in scenario.clients]  # fmt: skip
+    own = [
+        initial(c.private, scenario, ipc=4, init=init, own=generator(0)) for c in scenario.clients
+    ]
     assert own[0].y.tolist() == [0] * 4 + [1] * 4
     assert own[1].y.tolist() == [0] * 4 + [1] * 4 + [2] * 4
     for virtual in own:
@@ -114,8 +122,9 @@ def test_real_images_are_drawn_without_repeats_while_they_last():
 
 def test_noise_is_standard_normal_to_the_network():
     scenario = tiny_scenario()
-    virtual = initial(scenario.clients[0].private, scenario, ipc=400, init="noise",
-                      own=generator(0))  # fmt: skip
+    virtual = initial(
+        scenario.clients[0].private, scenario, ipc=400, init="noise", own=generator(0)
+    )
     seen = scenario.inputs(virtual.x)
     assert abs(float(seen.mean())) < 0.02 and abs(float(seen.std()) - 1) < 0.02
 
@@ -161,8 +170,11 @@ def test_one_step_by_hand():
     first = [13.0, 13.0, 4.0]
     mean = 2 + 0.25 * 13
     second = [0.5 * 13 + (15 - mean)] * 2 + [0.5 * 4 + 2 * (8 - 7)]
-    close(two["x"][:, 0, 0, 0], [s + 0.25 * (a + b) for s, a, b
-                                 in zip((1, 3, 6), first, second, strict=True)], 1e-5)  # fmt: skip
+    close(
+        two["x"][:, 0, 0, 0],
+        [s + 0.25 * (a + b) for s, a, b in zip((1, 3, 6), first, second, strict=True)],
+        1e-5,
+    )
 
 
 def test_means_meet_and_the_loss_is_eq_1():
@@ -174,13 +186,22 @@ def test_means_meet_and_the_loss_is_eq_1():
     close(new["losses"][0], matching_loop(h, private.y, g, virtual.y, 3), 1e-5)
     assert new["losses"][-1] < 1e-6 * new["losses"][0]
     for c in range(3):
-        close(new["x"][virtual.y == c].mean(0), scenario.inputs(private.x[private.y == c]).mean(0),
-              1e-3)  # fmt: skip
+        close(
+            new["x"][virtual.y == c].mean(0),
+            scenario.inputs(private.x[private.y == c]).mean(0),
+            1e-3,
+        )
 
 
-@pytest.mark.parametrize("options", [
-    {}, {"batch": 2}, {"augment": "siamese"}, {"batch": 2, "augment": "siamese", "momentum": 0.5},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"batch": 2},
+        {"augment": "siamese"},
+        {"batch": 2, "augment": "siamese", "momentum": 0.5},
+    ],
+)
 def test_a_later_call_goes_on(options):
     scenario = tiny_scenario()
     private = scenario.clients[0].private
@@ -193,9 +214,18 @@ def test_a_later_call_goes_on(options):
         whole = matched(private, virtual, scenario, extractor, steps=6, **options)
         half = matched(private, virtual, scenario, extractor, steps=4, **options)
         rest = match_distributions(
-            half["x"], virtual.y, private, scenario, extractor, numbers=numbers, lr=0.4, steps=2,
-            first=4, velocity=half["velocity"], **{"momentum": 0.0, **options},
-        )  # fmt: skip
+            half["x"],
+            virtual.y,
+            private,
+            scenario,
+            extractor,
+            numbers=numbers,
+            lr=0.4,
+            steps=2,
+            first=4,
+            velocity=half["velocity"],
+            **{"momentum": 0.0, **options},
+        )
         assert torch.equal(whole["x"], rest["x"])
         assert whole["losses"] == half["losses"] + rest["losses"]
 
@@ -239,8 +269,9 @@ def test_siamese_changes_are_one_for_all_images():
 
 @pytest.mark.parametrize("kind", range(6))
 def test_siamese_changes_can_be_differentiated(kind):
-    seed = next(s for s in range(100)
-                if int(torch.randint(6, (1,), generator=generator(s))) == kind)  # fmt: skip
+    seed = next(
+        s for s in range(100) if int(torch.randint(6, (1,), generator=generator(s))) == kind
+    )
     x = torch.randn(2, 3, 8, 8, generator=generator("x"), requires_grad=True)
     (slope,) = torch.autograd.grad((siamese([x], generator(seed))[0] ** 2).sum(), x)
     assert torch.isfinite(slope).all() and slope.any()
@@ -315,8 +346,13 @@ def test_no_steps_leave_the_beginning():
     for init in VIRTUAL_INITS:
         fed = federation(virtual_ipc=2, virtual_steps=0, virtual_init=init)
         client = fed.clients[0]
-        start = initial(client.private, fed.scenario, ipc=2, init=init,
-                        own=generator(0, client.id, "distillation", 0, "initial"))  # fmt: skip
+        start = initial(
+            client.private,
+            fed.scenario,
+            ipc=2,
+            init=init,
+            own=generator(0, client.id, "distillation", 0, "initial"),
+        )
         assert torch.equal(distilled(client).x, start.x)
 
 
@@ -331,8 +367,10 @@ def test_all_methods_of_a_comparison_train_on_the_same_images():
             assert torch.equal(a.data.x, b.data.x)
         alone = federation(method, parameters=parameters, **ON)
         prepare(alone)  # whatever lies in store
-        assert all(torch.equal(a.data.x, b.data.x)
-                   for a, b in zip(first.clients, alone.clients, strict=True))  # fmt: skip
+        assert all(
+            torch.equal(a.data.x, b.data.x)
+            for a, b in zip(first.clients, alone.clients, strict=True)
+        )
     other = federation("fedavg", seed=1, **ON)
     prepare(other)
     assert not torch.equal(other.clients[0].data.x, first.clients[0].data.x)
@@ -356,10 +394,112 @@ def test_every_setting_of_the_distillation_changes_its_result():
 
     base = made()
     for key, value in (
-        ("virtual_steps", 4), ("virtual_init", "noise"), ("virtual_lr", 0.5), ("virtual_batch", 1),
-        ("virtual_momentum", 0.0), ("virtual_augment", "siamese"), ("models", ["linear"]),
-    ):  # fmt: skip
+        ("virtual_steps", 4),
+        ("virtual_init", "noise"),
+        ("virtual_lr", 0.5),
+        ("virtual_batch", 1),
+        ("virtual_momentum", 0.0),
+        ("virtual_augment", "siamese"),
+        ("virtual_network", "linear"),
+        ("virtual_clip", 0.1),
+        ("models", ["linear"]),
+    ):
         assert not torch.equal(made(**{key: value}), base), key
+
+
+def test_another_network_can_distill_before_round_1():
+    """FedLGD's code distills with ConvNet, whatever is trained; each by itself here."""
+    by_another = federation("fedavg", models=["hidden"], virtual_network="linear", **ON)
+    trained = federation("fedavg", models=["linear"], **ON)
+    named = federation("fedavg", models=["linear"], virtual_network="linear", **ON)
+    found = [distilled(fed.clients[0]).x for fed in (by_another, trained, named)]
+    assert torch.equal(found[0], found[1]) and torch.equal(found[1], found[2])
+    assert by_another.clients[0].model.body is not None  # and still trains its own
+    assert by_another.clients[0].network == "hidden"
+    with pytest.raises(ModelError, match="unknown network 'convnett'"):
+        distilled(federation("fedavg", virtual_network="convnett", **ON).clients[0])
+
+
+# ------------------------------------------------------------------------ DP-SGD while distilling
+
+
+def private_step(scenario, private, virtual, *, lr, clip, drawn=None):
+    """One step in plain float64 loops: Abadi et al., Algorithm 1; features are pixels.
+
+    Private image i of a class has the gradient (2 / ipc) (m - h_i) for each virtual image.
+    """
+    h, x = (scenario.inputs(v.x).flatten(1).double() for v in (private, virtual))
+    new = x.clone()
+    for label in virtual.y.unique():
+        rows = [v for v in range(len(x)) if virtual.y[v] == label]
+        own = [i for i in range(len(h)) if private.y[i] == label]
+        m = sum(x[v] for v in rows) / len(rows)
+        total = 0 if drawn is None else drawn[int(label)].flatten(1).double()
+        for i in own:
+            g = torch.stack([2 / len(rows) * (m - h[i])] * len(rows))
+            length = math.sqrt(float((g**2).sum()))
+            total = total + g * min(1.0, clip / length)
+        for place, v in enumerate(rows):
+            new[v] = x[v] - lr * total[place] / len(own)
+    return new
+
+
+@pytest.mark.parametrize("clip", [0.5, 20.0, 1e6])
+def test_a_step_of_dp_sgd_in_plain_loops(clip):
+    scenario = tiny_scenario()
+    private = scenario.clients[0].private
+    virtual = initial(private, scenario, ipc=2, own=generator(0))
+    new = matched(private, virtual, scenario, steps=1, lr=0.3, clip=clip)
+    by_hand_ = private_step(scenario, private, virtual, lr=0.3, clip=clip)
+    close(new["x"].flatten(1), by_hand_, 1e-4)
+    plain_ = matched(private, virtual, scenario, steps=1, lr=0.3)
+    close(new["losses"], plain_["losses"], 1e-5)
+    assert clip < 1e6 or (new["x"] - plain_["x"]).abs().max() < 1e-4  # then it is Eq. 1 itself
+
+
+def test_its_noise_is_the_multiplier_times_the_clip_and_shared_by_the_images():
+    scenario = tiny_scenario()
+    private = scenario.clients[0].private
+    virtual = initial(private, scenario, ipc=2, own=generator(0))
+    own, shape = numbers(0, "privacy"), (2, *virtual.x.shape[1:])
+    drawn = {c: 3.0 * 0.5 * torch.randn(shape, generator=own) for c in virtual.y.unique().tolist()}
+    new = matched(private, virtual, scenario, steps=1, lr=0.3, clip=0.5, noise=3.0)
+    by_hand_ = private_step(scenario, private, virtual, lr=0.3, clip=0.5, drawn=drawn)
+    close(new["x"].flatten(1), by_hand_, 1e-4)
+
+
+def test_one_private_image_moves_a_class_by_at_most_the_clip():
+    """What the noise has to hide: another image in its place moves the sum by two clips."""
+    scenario = tiny_scenario()
+    private = scenario.clients[0].private
+    virtual = initial(private, scenario, ipc=2, own=generator(0))
+    x = private.x.clone()
+    x[0] = 255 - x[0]
+    other = Images(x, private.y, "another image in one place")
+    options = {"steps": 1, "lr": 1.0, "extractor": flat_network(3, "hidden")}
+    for clip in (0.01, 0.05):
+        one, two = (
+            matched(v, virtual, scenario, clip=clip, **options)["x"] for v in (private, other)
+        )
+        away = (one - two).flatten(1)
+        of_class = virtual.y == private.y[0]
+        count = int((private.y == private.y[0]).sum())
+        assert 0 < float(away[of_class].norm()) <= 2 * clip / count + 1e-6
+        assert float(away[~of_class].abs().max()) == 0
+
+
+def test_private_steps_run_with_augmentation_batches_and_batch_norm():
+    options = {"models": ["noisy"], "virtual_batch": 2, "virtual_augment": "siamese", **ON}
+    private = {"virtual_clip": 1.0, "virtual_noise": 0.5, "virtual_init": "noise"}
+    with NoGlobalRandomness():
+        one = played("fedavg", **options, **private)
+    assert_same_bits(weights_of(one), weights_of(played("fedavg", threads=2, **options, **private)))
+
+
+def test_noise_without_a_clip_is_refused():
+    fed = federation("fedavg", virtual_noise=1.0, **ON)
+    with pytest.raises(SettingError, match="noise needs a clip above 0"):
+        distilled(fed.clients[0])
 
 
 # -------------------------------------------------------------------------------- stop and go on
@@ -383,8 +523,11 @@ def test_a_killed_distillation_goes_on_where_it_was_kept(killed, tmp_path, monke
     first = federation("fedavg", artifacts=tmp_path, **options)
     with pytest.raises(Stop):
         distilled(first.clients[0])
-    monkeypatch.setattr(distillation, "match_distributions",
-                        lambda *a, **k: calls.append(k["first"]) or matching(*a, **k))  # fmt: skip
+    monkeypatch.setattr(
+        distillation,
+        "match_distributions",
+        lambda *a, **k: calls.append(k["first"]) or matching(*a, **k),
+    )
     again = federation("fedavg", artifacts=tmp_path, **options)
     assert torch.equal(distilled(again.clients[0]).x, whole)
     steps = [0, 2, 4, 6]
@@ -421,27 +564,33 @@ def test_pictures_are_rounded_and_cut_off():
 # -------------------------------------------------------------------------------------- bad input
 
 
-@pytest.mark.parametrize("changes, message", [
-    ({"virtual_ipc": -1}, "virtual_ipc"),
-    ({"virtual_steps": -1}, "virtual_steps"),
-    ({"virtual_batch": -1}, "virtual_batch"),
-    ({"virtual_lr": -0.1}, "virtual_lr"),
-    ({"virtual_lr": float("nan")}, "virtual_lr"),
-    ({"virtual_momentum": 1.0}, "virtual_momentum"),
-    ({"virtual_init": "statistic"}, "did you mean 'statistics'"),
-    ({"virtual_augment": "dsa"}, "unknown virtual_augment"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"virtual_ipc": -1}, "virtual_ipc"),
+        ({"virtual_steps": -1}, "virtual_steps"),
+        ({"virtual_batch": -1}, "virtual_batch"),
+        ({"virtual_lr": -0.1}, "virtual_lr"),
+        ({"virtual_lr": float("nan")}, "virtual_lr"),
+        ({"virtual_momentum": 1.0}, "virtual_momentum"),
+        ({"virtual_init": "statistic"}, "did you mean 'statistics'"),
+        ({"virtual_augment": "dsa"}, "unknown virtual_augment"),
+    ],
+)
 def test_wrong_settings_are_refused(changes, message):
     with pytest.raises(SettingError) as error:
         Settings(**changes)
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("x, y", [
-    (torch.zeros(2, 1, 4, 4, dtype=torch.uint8), torch.zeros(2)),
-    (torch.zeros(2, 1, 4, 4), torch.zeros(3)),
-    (torch.zeros(2, 4, 4), torch.zeros(2)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "x, y",
+    [
+        (torch.zeros(2, 1, 4, 4, dtype=torch.uint8), torch.zeros(2)),
+        (torch.zeros(2, 1, 4, 4), torch.zeros(3)),
+        (torch.zeros(2, 4, 4), torch.zeros(2)),
+    ],
+)
 def test_what_is_no_virtual_image_is_refused(x, y):
     with pytest.raises(DataError, match="give float32"):
         VirtualImages(x, y.long())
@@ -461,8 +610,13 @@ def test_central_training_refuses_virtual_images_clearly():
 def test_a_client_of_one_image_can_be_distilled():
     scenario = tiny_scenario()
     few = replace(scenario.clients[0], private=scenario.clients[0].private[:1])
-    fed = played("fedavg", scenario=replace(scenario, clients=(few, *scenario.clients[1:])),
-                 virtual_batch=2, virtual_augment="siamese", **ON)  # fmt: skip
+    fed = played(
+        "fedavg",
+        scenario=replace(scenario, clients=(few, *scenario.clients[1:])),
+        virtual_batch=2,
+        virtual_augment="siamese",
+        **ON,
+    )
     assert fed.clients[0].data.y.tolist() == [0, 0]
 
 
@@ -483,8 +637,13 @@ def test_distilled_digits_teach_more_than_as_many_real_ones():
     private, network = scenario.clients[0].private, networks.convnet(width=16)
 
     def fresh(seed):
-        return models.build(network, num_classes=10, in_channels=1, image_size=28,
-                            generator=generator(seed, "network"))  # fmt: skip
+        return models.build(
+            network,
+            num_classes=10,
+            in_channels=1,
+            image_size=28,
+            generator=generator(seed, "network"),
+        )
 
     def reached(virtual, seed) -> float:
         own, model, x = generator(seed, "batches"), fresh(seed), scenario.inputs(virtual.x)
@@ -501,10 +660,16 @@ def test_distilled_digits_teach_more_than_as_many_real_ones():
     for seed in range(5):
         real = initial(private, scenario, ipc=10, init="real", own=generator(seed, "images"))
         new = match_distributions(
-            scenario.inputs(real.x), real.y, private, scenario,
-            lambda step, seed=seed: fresh(f"{seed}, step {step}"), steps=24, lr=20.0, batch=64,
+            scenario.inputs(real.x),
+            real.y,
+            private,
+            scenario,
+            lambda step, seed=seed: fresh(f"{seed}, step {step}"),
+            steps=24,
+            lr=20.0,
+            batch=64,
             numbers=lambda step, purpose, seed=seed: generator(seed, step, purpose),
-        )  # fmt: skip
+        )
         virtual = VirtualImages(scenario.pixels(new["x"]), real.y)
         gains.append(reached(virtual, seed) - reached(real, seed))
     assert mean(gains) > 2 * stdev(gains) > 0, gains

@@ -5,7 +5,6 @@ from support.federations import assert_same_bits, federation, tiny_scenario, wei
 from support.runs import Stop, stop_after
 
 from fedtutor.engine.checkpoints import Checkpoints
-from fedtutor.methods.fedavg import FedAvg
 from fedtutor.rounds import run
 
 MANY = {"scenario": tiny_scenario(clients=40, count=6), "participation": 0.05, "rounds": 3,
@@ -41,21 +40,3 @@ def test_a_stop_wakes_nobody(tmp_path):
     run(fed, checkpoint=tmp_path)
     assert built(fed) == built(whole)
     assert_same_bits(weights_of(fed), weights_of(whole))
-
-
-def test_who_fails_before_its_first_round_is_over_sleeps_again():
-    class Fragile(FedAvg):
-        name = "fragile"
-
-        def local_loss(self, client, x, y):
-            if client.round_ == 1 and client.id != whole:
-                raise MemoryError("no room")
-            return super().local_loss(client, x, y)
-
-    whole = federation("fedavg", **MANY)
-    whole.begin_round(1)
-    whole, other = (client.id for client in whole.sample(2))
-    fed = federation(Fragile(), on_client_error="leave_out", **{**MANY, "rounds": 1})
-    with pytest.warns(RuntimeWarning, match="goes on without"):
-        run(fed)
-    assert whole in built(fed) and other not in built(fed)

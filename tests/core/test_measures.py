@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.federations import federation, images, tiny_scenario
+from support.federations import images, tiny_scenario
 
 from fedtutor.errors import ModelError, SettingError
 from fedtutor.measures import (
@@ -14,7 +14,6 @@ from fedtutor.measures import (
     divergence,
     inter,
     intra,
-    logits,
     mean_loss,
     mmd,
     neighbors_abroad,
@@ -45,6 +44,28 @@ def test_accuracy_counts_images_whatever_the_batch(count, batch_size):
     assert accuracy(always_class_0, data, scenario, batch_size=batch_size) == pytest.approx(
         expected
     )
+
+
+@given(st.integers(1, 40), st.integers(1, 50), st.integers(1, 3))
+def test_an_answer_is_right_where_the_label_is_among_the_top_logits(count, batch_size, top):
+    scenario, data = tiny_scenario(), images(count, seed=1)
+
+    def predict(x):
+        return x.flatten(1)[:, :3]
+
+    right = 0
+    for z, label in zip(predict(scenario.normalize(data.x)).tolist(), data.y.tolist(), strict=True):
+        best = sorted(range(3), key=lambda c: -z[c])[:top]  # of equal logits the first class
+        right += label in best
+    found = accuracy(predict, data, scenario, batch_size=batch_size, top=top)
+    assert found == right / count and (top < 3 or found == 1)
+
+
+def test_of_equal_logits_the_first_classes_count():
+    data = images(9, seed=1)
+    for top in (1, 2, 3):
+        found = accuracy(lambda x: torch.zeros(len(x), 3), data, tiny_scenario(), top=top)
+        assert found == float((data.y < top).double().mean())
 
 
 def test_accuracy_refuses_a_wrong_class_count():
@@ -84,16 +105,6 @@ def test_divergence_against_a_plain_loop():
     assert divergence(z, other) == pytest.approx(total / 4, rel=1e-12)
     assert divergence(z, z) == 0
     assert divergence(z, z + 7) == pytest.approx(0, abs=1e-12)  # a common shift is no drift
-
-
-def test_logits_leave_the_model_as_it_was():
-    fed = federation("solo")
-    model, scenario = fed.clients[0].model, fed.scenario
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    weights = {name: torch.zeros_like(value) for name, value in before.items()}
-    z = logits(model, weights, scenario, scenario.public.x)
-    assert z.shape == (20, 3) and not z.any()
-    assert all(torch.equal(v, before[n]) for n, v in model.state_dict().items())
 
 
 def test_neighbors_by_hand():

@@ -200,7 +200,7 @@ def test_keep_optimizer():
     fed = federation("solo", momentum=0.9, keep_optimizer=True, rounds=1)
     rounds.run(fed)
     kept = fed.clients[0].optimizer
-    rounds.play_round(fed, 2)
+    rounds.run_round(fed, 2)
     assert fed.clients[0].optimizer is kept
     forgetful = played("solo", momentum=0.9, rounds=1)
     assert all(c.optimizer is None for c in forgetful.clients)

@@ -121,9 +121,9 @@ def test_a_parameter_that_is_misspelt_gets_the_nearest_name(wrong, right):
         ({"methods": []}, "list of names"),
         ({"device": "gpu"}, "cuda"),
         ({"overrides": {"round": 3}}, "rounds"),
-        ({"overrides": {"rounds": "three"}}, "whole number"),
+        ({"overrides": {"rounds": "three"}}, "valid integer"),
         ({"overrides": "rounds"}, "table"),
-        ({"scenario": 3}, "text"),
+        ({"scenario": 3}, "valid string"),
     ],
     ids=str,
 )
@@ -452,10 +452,10 @@ def test_the_weakest_of_several_comparisons_decides(cell):
 
 
 def test_a_claim_of_no_difference(cell):
-    record, text = judged(cell, "fccl-10b", lead(0.1, 0.5), claimed=0)
+    record, text = judged(cell, "fccl-10", lead(0.1, 0.5), claimed=0)
     assert record["claimed"] == 0 and record["verdict"] == "no difference that matters"
     assert "no difference that matters here" in text
-    assert judged(cell, "fccl-10b", lead(5.0), claimed=0)[0]["verdict"] == "ahead"
+    assert judged(cell, "fccl-10", lead(5.0), claimed=0)[0]["verdict"] == "ahead"
 
 
 def test_a_fact_without_chance(cell):

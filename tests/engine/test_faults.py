@@ -153,7 +153,7 @@ def test_where_all_are_damaged_the_newest_is_named(tmp_path):
     [({"lr": 0.06}, "lr = 0.05, here 0.06"), ({"seed": 1}, "seed = 0, here 1"),
      ({"method": "solo"}, "method = fedavg, here solo"),
      ({"parameters": {"weighting": "uniform"}}, "fedavg.weighting = samples, here uniform"),
-     ({"on_client_error": "leave_out"}, "on_client_error = stop, here leave_out")],
+     ({"drop_last": True}, "drop_last = False, here True")],
 )  # fmt: skip
 def test_a_checkpoint_of_another_run_is_refused_by_name(change, words, tmp_path):
     run(federation(), checkpoint=tmp_path)

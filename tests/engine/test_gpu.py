@@ -8,7 +8,7 @@ import torch
 from support.every import every_method, ready
 from support.federations import weights_of
 
-from fedtutor import rounds
+from fedtutor import compare, rounds
 from fedtutor.methods import METHODS
 
 DEVICE = "cuda"
@@ -67,3 +67,12 @@ def test_the_host_does_not_wait_between_the_batches_of_an_epoch(name, monkeypatc
 
     monkeypatch.setattr(rounds, "loaded", watched)
     rounds.run(ready(name, device=DEVICE))
+
+
+def test_compare_comes_to_what_it_comes_to_on_the_cpu(tmp_path):
+    few = {"scenario": "digits-mini", "rounds": 2, "seeds": [0], "eval_every": 2}
+    found = [
+        compare(["solo", "fedavg"], device=device, folder=tmp_path / device, **few).values("others")
+        for device in ("cpu", DEVICE)
+    ]
+    assert (found[0] - found[1]).abs().max().max() < 5  # points; both have trained for two rounds

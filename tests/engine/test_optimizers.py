@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 import torch
-from support.federations import federation, played, weights_of
+from support.federations import assert_same_bits, federation, played, weights_of
 from torch import nn
 
 from fedtutor import rounds
@@ -13,7 +13,7 @@ from fedtutor.clients import Client
 from fedtutor.engine import batches, optimizers
 from fedtutor.engine.batches import Once
 from fedtutor.errors import SettingError
-from fedtutor.methods.fedavg import average
+from fedtutor.methods.fedavg import FedAvg, average
 
 
 def gradients(step: int, network: nn.Module, absent) -> list:
@@ -42,7 +42,8 @@ def trained(made, absent, *, stop: int = 0) -> list[torch.Tensor]:
 
 KINDS = [("SGD", {"lr": 0.05}), ("SGD", {"lr": 0.05, "momentum": 0.9}),
          ("SGD", {"lr": 0.05, "momentum": 0.9, "weight_decay": 1e-3}), ("Adam", {"lr": 1e-3}),
-         ("Adam", {"lr": 1e-3, "weight_decay": 1e-2})]  # fmt: skip
+         ("Adam", {"lr": 1e-3, "weight_decay": 1e-2}),
+         ("AdamW", {"lr": 1e-3, "weight_decay": 1e-2})]  # fmt: skip
 ABSENT = {"never": lambda step, i: False, "one never comes": lambda step, i: i == 2,
           "some come late": lambda step, i: step < 4 * i,
           "now and then": lambda step, i: (3 * step + i) % 4 == 0,
@@ -300,3 +301,78 @@ def test_a_teacher_in_training_mode_is_asked_for_every_batch(teachers, monkeypat
     asked = weights_of(played("fccl+", **options))
     for name, value in weights_of(usual).items():
         assert torch.equal(value, asked[name]), name
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
+def test_where_pytorch_has_no_such_kernel_its_own_optimizers_do_the_work(kind, monkeypatch):
+    options = {"optimizer": kind, "momentum": 0.9 * (kind == "sgd"), "weight_decay": 1e-3}
+    options |= {"keep_optimizer": True, "rounds": 2}
+    ours = weights_of(played("fedavg", **options))
+    monkeypatch.setattr(optimizers.KINDS[kind], "kernel", "no_such_kernel_")
+    theirs = weights_of(played("fedavg", **options))
+    for name, value in ours.items():
+        assert torch.allclose(value, theirs[name], rtol=1e-5, atol=1e-6), name
+
+
+SCHEDULE = {"name": "StepLR", "step_size": 2, "gamma": 0.1}
+
+
+def test_a_schedule_changes_the_learning_rate_round_by_round():
+    seen = []
+
+    class Watching(FedAvg):
+        name = "watching"
+
+        def after_step(self, client):
+            seen.append((client.round_, client.optimizer.param_groups[0]["lr"]))
+
+    for keep in (False, True):
+        seen.clear()
+        fed = federation(Watching(), rounds=4, lr=0.1, lr_schedule=SCHEDULE, keep_optimizer=keep)
+        rounds.run(fed)
+        assert dict(seen) == pytest.approx({1: 0.1, 2: 0.1, 3: 0.01, 4: 0.01})
+        assert len({lr for _, lr in seen}) == 2
+
+
+def test_a_schedule_that_never_changes_anything_is_none():
+    constant = {"name": "ConstantLR", "factor": 1.0}
+    with_it, without = (
+        weights_of(played("fedavg", rounds=3, lr_schedule=given)) for given in (constant, {})
+    )
+    assert_same_bits(with_it, without)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "words"),
+    [
+        ({"name": "StpLR", "step_size": 1}, "StepLR"),
+        ({"step_size": 1}, "name"),
+        ({"name": "StepLR", "size": 1}, "size"),
+    ],
+)
+def test_a_schedule_that_pytorch_does_not_know(schedule, words):
+    with pytest.raises(SettingError, match="lr_schedule") as caught:
+        federation("fedavg", lr_schedule=schedule)
+    assert words in str(caught.value)
+
+
+def test_before_step_sees_the_gradients_and_may_clip_them():
+    lengths = []
+
+    class Clipped(FedAvg):
+        name = "clipped"
+
+        def before_step(self, client):
+            torch.nn.utils.clip_grad_norm_(client.parameters(), 1e-3)
+            squares = [p.grad.square().sum() for p in client.parameters()]
+            lengths.append(float(torch.stack(squares).sum().sqrt()))
+
+    settings = {"rounds": 1, "lr": 1.0, "local_epochs": 1}
+    fed = federation(Clipped(), **settings)
+    before = {c.id: [p.detach().clone() for p in c.parameters()] for c in fed.clients}
+    rounds.run(fed)
+    assert lengths and max(lengths) <= 1.01e-3
+    for client in fed.clients:
+        moved = [p - q for p, q in zip(client.parameters(), before[client.id], strict=True)]
+        length = float(torch.stack([m.detach().square().sum() for m in moved]).sum().sqrt())
+        assert 0 < length <= 1.01e-3 * client.steps

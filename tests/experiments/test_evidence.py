@@ -2,7 +2,6 @@
 
 import json
 import os
-import statistics
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -28,7 +27,6 @@ from fedtutor.experiments.results import (
     load_result,
     result_path,
     save_result,
-    summary,
 )
 from fedtutor.experiments.run import run
 
@@ -51,7 +49,6 @@ def test_only_states_after_a_round_count():
 def test_one_test_set_has_no_inter_domain_accuracy():
     r = made(rounds=([[0.5], [0.7]],), tests=("mnist",))
     assert r.headline == {"round": 1, "intra": 0.6, "inter": None, "worst": 0.5}
-    assert summary([r])["inter (%)"][0] == "-"
 
 
 def test_totals_are_counted_per_direction():
@@ -319,45 +316,7 @@ def test_a_scenario_option_younger_than_a_result_counts_as_its_default(played, t
     assert results.recorded(recipe(), "fedprox", 0, folder=tmp_path) is None
 
 
-# --- the table of methods
-
-
-def at(intra, method="fedavg", seed=0):
-    return made(method, seed=seed, rounds=([[intra, 0.5], [0.5, intra]],))
-
-
-def test_a_summary_has_one_row_per_method_in_the_order_given():
-    table = summary([at(0.7, "solo"), at(0.8, seed=0), at(0.9, seed=1)])
-    assert list(table["method"]) == ["solo", "fedavg"] and list(table["seeds"]) == [1, 2]
-    assert list(table["intra (%)"]) == ["70.0", "85.0 ± 7.1"]  # divisor n - 1
-    assert table["worst (%)"][1] == "85.0 ± 7.1" and table["inter (%)"][1] == "50.0 ± 0.0"
-    assert table.attrs["caption"] == "a stand-in · quick · last round"
-    assert list(table) == ["method", "intra (%)", "inter (%)", "worst (%)", "sent (MB)",
-                           "time (s)", "seeds"]  # fmt: skip
-
-
-@given(st.lists(shares, min_size=2, max_size=5))
-def test_a_summary_gives_mean_and_standard_deviation_over_seeds(values):
-    mean, sd = summary([at(v, seed=k) for k, v in enumerate(values)])["intra (%)"][0].split(" ± ")
-    assert float(mean) == pytest.approx(100 * statistics.fmean(values), abs=0.051)
-    assert float(sd) == pytest.approx(100 * statistics.stdev(values), abs=0.051)
-
-
-@pytest.mark.parametrize("second", [
-    lambda: at(0.5),  # the same seed twice
-    lambda: made("fedprox", given=recipe(overrides={"rounds": 9})),
-    lambda: replace(at(0.5, seed=1), profile="paper"),
-    lambda: replace(at(0.5, seed=1), scenario={**at(0.5).scenario, "fingerprint": "other"}),
-    lambda: replace(at(0.5, seed=1), parameters={"weighting": "uniform", "evaluate": "server"}),
-])  # fmt: skip
-def test_results_that_do_not_belong_together_are_refused(second):
-    with pytest.raises(SettingError, match="does not belong"):
-        summary([at(0.5), second()])
-
-
-def test_an_empty_summary_is_refused():
-    with pytest.raises(SettingError, match="no results"):
-        summary([])
+# --- memory
 
 
 def test_memory_is_unknown_where_the_system_does_not_count_it(monkeypatch):
@@ -390,4 +349,5 @@ def test_a_real_run_gives_a_whole_result_and_goes_on_from_a_checkpoint(tmp_path)
     assert again.history == first.history  # nothing was left to play
     fresh = run(small, "fedavg", seed=1, threads=2)
     assert fresh.history["accuracy"] == first.history["accuracy"]
-    assert summary([first, run(small, "fedavg", seed=2)])["seeds"][0] == 2
+    assert first.scenario["options"]["split_seed"] == 1
+    assert first.scenario["fingerprint"] == small.build(1).fingerprint != small.build().fingerprint

@@ -72,7 +72,7 @@ def test_words_for_messages_that_do_not_cross_in_every_round():
     assert when["fedavg", "up", "number of images"] == "once, in round 1"
     assert when["fedavg", "up", "weights"] == ""
     assert when["fd", "down", "means"] == "from round 2 on"
-    assert when["rhfl", "up", "loss"] == "from round 3 on"
+    assert when["rhfl", "up", "loss"] == "from round 2 on"
     assert when["rhfl", "up", "logits"] == ""
     assert when["fedlgd", "down", "virtual images"].startswith("only in round 2; ")
 

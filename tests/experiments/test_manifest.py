@@ -98,7 +98,7 @@ def test_a_table_becomes_rows_times_columns_times_seeds(manifest):
     ("batch_size", "bach_size", "did you mean 'batch_size'"),
     ("seeds = [0, 1]", "seeds = [0, 0]", "different whole numbers"),
     ("seeds = [0, 1]", "seed = [0, 1]", "did you mean 'seeds'"),
-    ("value = 5", 'value = "5"', "a finite number"),
+    ("value = 5", 'value = "5"', "a valid number"),
     ("value = 5", "", "no 'value'"),
     ("minutes = 0.03, gb = 1 }", "minutes = 0, gb = 1 }", "minutes and gb above 0"),
     ('tables = ["XV-inter", "XV-intra"]', "", "no tables and no claims"),

@@ -177,7 +177,7 @@ def here(monkeypatch, tiny, tmp_path):
 def test_an_error_of_one_method_stops_no_other(here):
     failed, solo = here("fccl", "solo", **{"fccl.lambda_col": 1e300})
     assert failed["method"] == "fccl" and "rounds" not in failed
-    assert failed["error"].startswith("TrainingError: the public loss of client domain2 is inf")
+    assert failed["error"].startswith("DivergenceError: the public loss of client domain0 is inf")
     assert solo["method"] == "solo" and solo["error"] is None
 
 

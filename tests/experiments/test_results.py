@@ -92,8 +92,10 @@ def copy(tmp_path):
     for folder in FOLDERS[:1] + FOLDERS[-1:]:
         runs = [(p, r) for p, r in load_all(RESULTS).items() if p.parent == RESULTS / folder]
         for path, r in runs[:30]:
-            far = [{**row, "values": [v if v is None else v + 1e-9 for v in row["values"]]}
-                   for row in r.history["loss"]]  # fmt: skip
+            far = [
+                {**row, "values": [v if v is None else v + 1e-9 for v in row["values"]]}
+                for row in r.history["loss"]
+            ]
             far = replace(r, history={**r.history, "loss": far})
             results.save_result(far, tmp_path / path.relative_to(RESULTS))
     return tmp_path
@@ -126,8 +128,9 @@ def test_folding_again_changes_no_byte_and_the_order_comes_from_the_content(copy
         assert runs == sorted(runs) and text.endswith("\n") and '": ' not in text
         for name in reversed(runs):  # unfolded, and folded one by one from the other end
             r = load_result(file.with_suffix("") / f"{name}.json")
-            results.save_result(r, copy / "again" / file.parent.relative_to(copy)
-                                / file.stem / f"{name}.json")  # fmt: skip
+            results.save_result(
+                r, copy / "again" / file.parent.relative_to(copy) / file.stem / f"{name}.json"
+            )
             results.fold(copy / "again")
         assert (copy / "again" / file.relative_to(copy)).read_text() == text
 
@@ -164,18 +167,22 @@ def test_what_is_no_result_or_lies_elsewhere_stays_and_is_named(tmp_path, capsys
     assert "no folder nowhere" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("spoil, hint", [
-    (lambda line: line[:-9], "line 2 is damaged"),
-    (lambda line: line.replace('"run":', '"ran":'), "does not say which run"),
-    (lambda line: line.replace("seed1", "seed0"), "there twice"),
-    (lambda line: line.replace('"format":1', '"format":9'), "has format 9"),
-    (lambda line: re.sub(r'"seconds":[0-9.]+', '"seconds":NaN', line), "NaN is no number"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "spoil, hint",
+    [
+        (lambda line: line[:-9], "line 2 is damaged"),
+        (lambda line: line.replace('"run":', '"ran":'), "does not say which run"),
+        (lambda line: line.replace("seed1", "seed0"), "there twice"),
+        (lambda line: line.replace('"format":1', '"format":9'), "has format 9"),
+        (lambda line: re.sub(r'"seconds":[0-9.]+', '"seconds":NaN', line), "NaN is no number"),
+    ],
+)
 def test_a_broken_line_is_named_and_hides_no_other(spoil, hint, tmp_path):
     path = result_path(recipe(), "fedavg", 0, folder=tmp_path)
     for seed in range(3):
-        results.save_result(made(given=recipe(), seed=seed),
-                            path.with_name(f"fedavg-seed{seed}.json"))  # fmt: skip
+        results.save_result(
+            made(given=recipe(), seed=seed), path.with_name(f"fedavg-seed{seed}.json")
+        )
     results.fold(tmp_path)
     file = stored.folded(path)
     lines = file.read_text().splitlines()

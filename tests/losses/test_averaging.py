@@ -245,6 +245,52 @@ def test_a_control_variate_is_the_mean_gradient():
     close(losses.control_variate(c_k, c, w, w_k, steps=2, lr=lr), [2.0, 0.0])
 
 
+def test_feddyn_against_plain_loops():
+    w, w_t, g = ([logits(3, 2, seed=s), logits(4, seed=s + 9)] for s in (0, 1, 2))
+    total = 0.0
+    for a, b, c in zip(w, w_t, g, strict=True):
+        rows = (part.flatten().tolist() for part in (a, b, c))
+        for a_i, b_i, c_i in zip(*rows, strict=True):
+            total += 0.3 / 2 * (a_i - b_i) ** 2 - c_i * a_i
+    close(losses.dynamic_regularizer(w, w_t, g, alpha=0.3), total)
+    slope = gradient(lambda x: losses.dynamic_regularizer([x], w_t[:1], g[:1], alpha=0.3), w[0])
+    close(slope, 0.3 * (w[0] - w_t[0]) - g[0])
+    new = losses.gradient_memory(g[0], w[0], w_t[0], alpha=0.3)
+    rows = (part.flatten().tolist() for part in (g[0], w[0], w_t[0]))
+    expected = [c_i - 0.3 * (a_i - b_i) for c_i, a_i, b_i in zip(*rows, strict=True)]
+    close(new.flatten(), expected)
+    close(new, -slope)  # at a minimum the gradient of L_k is minus that of the regularizer
+
+
+def test_a_client_at_rest_with_its_own_gradient_stays():
+    w, g = logits(3, seed=0), logits(3, seed=1)
+    slope = gradient(lambda x: losses.dynamic_regularizer([x], [w], [g], alpha=0.3), w)
+    close(slope + g, torch.zeros(3))
+
+
+def test_fedadam_and_fedyogi_against_plain_loops():
+    delta, m = logits(40, seed=0), logits(40, seed=1)
+    w, v = logits(40, seed=2), logits(40, seed=3) ** 2 + 1e-6
+    adam, yogi, step, sides = [], [], [], set()
+    for d, m_i, w_i, v_i in zip(*(t.tolist() for t in (delta, m, w, v)), strict=True):
+        adam.append(0.8 * v_i + (1 - 0.8) * d * d)
+        yogi.append(v_i - (1 - 0.8) * d * d if v_i > d * d else v_i + (1 - 0.8) * d * d)
+        step.append(w_i + 0.3 * m_i / (math.sqrt(v_i) + 0.05))
+        sides.add(v_i > d * d)
+    close(losses.adam_squares(v, delta, beta=0.8), adam)
+    close(losses.yogi_squares(v, delta, beta=0.8), yogi)
+    close(losses.adaptive_step(w, m, v, eta=0.3, tau=0.05), step)
+    assert sides == {True, False}
+
+
+def test_constant_changes_are_what_the_squares_come_to():
+    for squares in (losses.adam_squares, losses.yogi_squares):
+        v = torch.tensor([1e-6, 4.0, 100.0], dtype=torch.float64)
+        for _ in range(3000):
+            v = squares(v, torch.full_like(v, 2.0))
+        close(v, [4.0, 4.0, 4.0], 0.011)  # Yogi swings by (1 - beta) delta^2 around it
+
+
 def test_constant_changes_count_ten_times_or_once():
     v = damped = torch.zeros(1)
     for _ in range(400):

@@ -186,7 +186,7 @@ def test_golden_scaffold_over_two_rounds(rho, monkeypatch):
     fed = golden_federation(golden, make("scaffold", weighting="samples"), monkeypatch)
     for round_ in (1, 2):
         if round_ == 2:
-            rounds.play_round(fed, 2)
+            rounds.run_round(fed, 2)
         key = f"scaffold_r{round_}"
         linear, c = fed.server.model.linear, fed.server.state["c"]
         assert np.allclose(linear.weight.detach(), golden[f"{key}_W_global"], rtol=1e-6)
@@ -212,6 +212,37 @@ def test_golden_fedavgm_damped(monkeypatch):
         method.aggregate(fed, fed.clients)
         new = fed.server.model.linear.weight.detach()
         assert np.allclose(new, golden["fedavgm_W"][step], rtol=1e-6)
+
+
+def test_golden_feddyn_over_three_rounds(monkeypatch):
+    toy, golden = (np.load(GOLDEN / f"{name}.npz") for name in ("toy_federation_rho0", "feddyn"))
+    method = make("feddyn", alpha=float(golden["alpha"]))
+    fed = golden_federation(toy, method, monkeypatch)
+    for round_ in (1, 2, 3):
+        if round_ > 1:
+            rounds.run_round(fed, round_)
+        networks = [*(client.model for client in fed.clients), fed.server.model]
+        expected = [*golden[f"r{round_}_local"], golden[f"r{round_}_server"]]
+        for network, weights in zip(networks, expected, strict=True):
+            ours = torch.cat([p.detach().flatten() for p in network.parameters()])
+            assert np.allclose(ours, weights, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["fedadam", "fedyogi"])
+def test_golden_adaptive_server_over_four_rounds(name, monkeypatch):
+    toy, golden = (np.load(GOLDEN / f"{n}.npz") for n in ("toy_federation_rho0", "fedopt"))
+    method = make(name, **{k: float(golden[k]) for k in ("eta", "tau", "beta_1", "beta_2")})
+    fed = golden_federation(toy, make("fedavg"), monkeypatch)
+    method.start(fed)
+    linear = fed.server.model.linear
+    linear.weight.data, linear.bias.data = (torch.tensor(golden[key]) for key in ("W0", "b0"))
+    for step, moves in enumerate(zip(golden["move_W"], golden["move_b"], strict=True)):
+        for client, w, b in zip(fed.clients, *map(torch.tensor, moves), strict=True):
+            client.model.linear.weight.data = linear.weight.detach() + w
+            client.model.linear.bias.data = linear.bias.detach() + b
+        method.aggregate(fed, fed.clients)
+        assert np.allclose(linear.weight.detach(), golden[f"{name}_W"][step], rtol=1e-6)
+        assert np.allclose(linear.bias.detach(), golden[f"{name}_b"][step], rtol=1e-6)
 
 
 # --------------------------------------------------------- by hand: two clients, small integers

@@ -1,10 +1,12 @@
 """solo, central, fedavg, fedprox: limits, hand-computed numbers, golden numbers."""
 
 from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 import numpy as np
 import pytest
 import torch
+from pydantic import Field
 from support.federations import (
     assert_same_bits,
     federation,
@@ -244,20 +246,25 @@ def test_gathering_all_images_twice_gathers_them_once():
     assert torch.equal(fed.clients[0].data.x, x)
 
 
-def test_the_limits_of_a_class_hold_for_the_one_that_extends_it(own_tables):
+def test_an_annotation_holds_for_a_class_that_extends_until_it_says_another(own_tables):
     @register("mine")
     @dataclass
     class Mine(FedProx):
-        choices = {"pull": ("soft", "hard")}  # noqa: RUF012
-        below_1 = ("mu",)
-        pull: str = "soft"
+        mu: Annotated[float, Field(ge=0, lt=1)] = 0.5
+        pull: Literal["soft", "hard"] = "soft"
+        start_from: Literal["server"] = "server"
 
         def __post_init__(self):
             """Even where it does not call the one above."""
 
-    for wrong, said in (({"mu": -1.0}, "0 or a number above it"), ({"mu": 1.0}, "below 1"),
-                        ({"pull": "sof"}, "did you mean 'soft'"),
-                        ({"weighting": "sample"}, "did you mean 'samples'")):  # fmt: skip
+    for wrong, said in (
+        ({"mu": -1.0}, "greater than or equal to 0"),
+        ({"mu": 1.0}, "less than 1"),
+        ({"pull": "sof"}, "did you mean 'soft'"),
+        ({"weighting": "sample"}, "did you mean 'samples'"),
+        ({"start_from": "client"}, "choose one of: server"),
+    ):
         with pytest.raises(SettingError, match=said):
             make("mine", **wrong)
-    assert make("mine", mu=0.5, pull="hard").mu == 0.5
+    assert make("mine", mu=0, pull="hard").mu == 0.0 and make("fedprox", mu=2).mu == 2
+    assert list(parameters("mine"))[:3] == ["weighting", "evaluate", "start_from"]

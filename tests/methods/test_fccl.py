@@ -1,5 +1,6 @@
 """FCCL, the methods it is compared with, and the public phase that they share."""
 
+import copy
 import math
 import re
 from dataclasses import replace
@@ -17,14 +18,14 @@ from support.federations import (
 from support.runs import MIXED, colored, resumed
 
 from fedtutor import losses
-from fedtutor.errors import DataError, ModelError, SettingError, TrainingError
+from fedtutor.errors import DataError, DivergenceError, ModelError, SettingError
 from fedtutor.images import Images
 from fedtutor.methods import make
 from fedtutor.methods.fedmatch import nearest_others, shift_and_flip
 from fedtutor.methods.shared.augment import augment
 from fedtutor.methods.shared.public import OPTIMIZERS, teacher_logits
 from fedtutor.randomness import generator
-from fedtutor.rounds import run
+from fedtutor.rounds import run, run_round
 
 PUBLIC = (  # learn on public images
     "kd", "fedmd", "feddf", "rhfl", "rcfl", "fedmatch", "fccl", "fccl+", "ewc",
@@ -113,6 +114,8 @@ def test_bytes_by_counting(method):
             square = 3 * 2 * (8 * 7 + 8 * 7 + 4 * 3) * 4
             expected[round_, "up", "similarities"] = (square, 3 * batches)
             expected[round_, "down", "mean similarities"] = (square, 3 * batches)
+    if method == "rhfl":  # of round 1
+        expected[2, "up", "loss"] = (3 * 8, 3)
     if method == "rcfl":
         expected[0, "up", "labels"] = (3 * 3, 3)
     table = {(r["round"], r["direction"], r["name"]): (r["bytes"], r["messages"])
@@ -240,7 +243,7 @@ def test_no_public_images_is_the_one_error(method):
 
 def test_a_public_loss_that_is_no_number_is_one_error():
     parameters = {"public_lr": 1e30, "public_optimizer": "sgd"}
-    with pytest.raises(TrainingError, match="public loss of client domain1 is inf") as caught:
+    with pytest.raises(DivergenceError, match="public loss of client domain0 is inf") as caught:
         played("kd", parameters=parameters, common_init=False, public_batch_size=5)
     assert "public_lr" in caught.value.do
 
@@ -317,7 +320,7 @@ def test_pretraining_is_solo_for_as_many_epochs():
 
 
 def test_pretraining_that_diverges_is_one_error():
-    with pytest.raises(TrainingError, match="domain0") as caught:
+    with pytest.raises(DivergenceError, match="domain0") as caught:
         played("kd", parameters={"pretrain_epochs": 5}, lr=1e38)
     assert caught.value.where == "kd, pretraining"
 
@@ -388,15 +391,14 @@ def test_the_conference_target_replaces_the_own_logits():
     for client in fed.clients:
         client.models["previous"].load_state_dict(fed.make(role="other").state_dict())
     x = fed.scenario.normalize(fed.scenario.public.x)
-    z = [c.model(x) for c in fed.clients]
-    for client in fed.clients:
-        client.held = {"x": x}
-    means = fed.method.exchange(fed, fed.clients, x, z)
-    frozen = fed.clients[0].models["previous"](x)
-    for i, mean in enumerate(means):
+    z = [c.model(x).detach() for c in fed.clients]
+    frozen = fed.clients[0].models["previous"](x).detach()
+    for i, client in enumerate(fed.clients):
+        client.held = {"clients": 3}
         parts = [frozen if j == i else own for j, own in enumerate(z)]
-        assert torch.allclose(mean, torch.stack(parts).mean(0), atol=1e-6)
-        assert not mean.requires_grad
+        m = losses.cross_correlation(z[i], torch.stack(parts).mean(0))
+        loss = fed.method.public_loss(client, x, z[i], torch.stack(z).mean(0))
+        assert torch.allclose(loss, losses.collaborative_loss(m, lambda_=0.0051), rtol=1e-4)
 
 
 def test_every_option_changes_the_result():
@@ -480,11 +482,14 @@ def test_rcfl_asks_only_those_who_own_a_label():
     keep = data.y != 2
     few = Images(data.x[keep], data.y[keep], source="two labels")
     clients = (replace(scenario.clients[0], private=few), *scenario.clients[1:])
-    fed = federation("rcfl", scenario=replace(scenario, clients=clients), common_init=False)
+    fed = federation("rcfl", scenario=replace(scenario, clients=clients), common_init=False,
+                     public_batch_size=20, record={"names": ["mean scores"]})  # fmt: skip
     fed.method.start(fed)
-    x = fed.scenario.normalize(fed.scenario.public.x)
+    (index,) = fed.public_batches(0)
+    x = fed.scenario.normalize(fed.scenario.public.x[index])
     z = [c.model(x) for c in fed.clients]
-    scores = fed.method.exchange(fed, fed.clients, x, z)[0]
+    fed.method.public_phase(fed, fed.clients)
+    scores = fed.channel.messages[0].payload
     p = torch.stack(z).softmax(2)
     expected = torch.cat([p[:, :, :2].mean(0), p[1:, :, 2:].mean(0)], 1)
     expected = expected / expected.sum(1, keepdim=True)
@@ -557,3 +562,58 @@ def test_every_optimizer_resumes_bit_for_bit(optimizer, tmp_path):
     options = {**MIXED, "rounds": 3, "public_batch_size": 7,
                "parameters": {"pretrain_epochs": 1, "public_optimizer": optimizer}}  # fmt: skip
     resumed("fccl", tmp_path, 2, **options)
+
+
+# The control: the same steps on the same images, and nobody hears anybody
+
+OWN_ANSWERS = ("kd", "fedmd", "feddf", "fccl", "fccl+", "ewc")
+
+
+@pytest.mark.parametrize("method", OWN_ANSWERS)
+def test_towards_ones_own_answers_nothing_crosses_and_others_do_not_matter(method):
+    parameters = short(method, answers="own")
+    fed = played(method, parameters=parameters, rounds=2)
+    assert not fed.history["bytes"]
+    solo, other = weights_of(played("solo", rounds=2)), weights_of(fed)
+    assert not all(torch.equal(solo[name], other[name]) for name in solo)  # it learns from images
+    whole = tiny_scenario()
+    alone = replace(whole, clients=whole.clients[:1])
+    one = weights_of(played(method, scenario=alone, parameters=parameters, rounds=2))
+    assert_same_bits(one, {name: other[name] for name in one})
+
+
+@pytest.mark.parametrize("method", OWN_ANSWERS)
+def test_towards_ones_own_answers_a_resumed_run_has_the_same_bits(method, tmp_path):
+    resumed(method, tmp_path, 1, **MIXED, rounds=3, parameters=short(method, answers="own"))
+
+
+@pytest.mark.parametrize("method, distance", [
+    ("kd", losses.logit_mse), ("fedmd", losses.logit_l1), ("feddf", losses.distillation),
+])  # fmt: skip
+def test_the_former_answer_is_that_after_the_last_public_phase(method, distance):
+    parameters = {"answers": "own", "public_optimizer": "sgd", "public_lr": 0.1}
+    fed = federation(method, parameters=parameters, public_batch_size=10)
+    fed.begin()
+    run_round(fed, 1)
+    client = fed.clients[0]
+    before, ours = copy.deepcopy(client.models["former"]), copy.deepcopy(client.model)
+    pairs = zip(before.parameters(), ours.parameters(), strict=True)
+    assert not all(torch.equal(a, b) for a, b in pairs)  # it trained since
+    fed.begin_round(2)
+    batches = fed.public_batches(2)
+    x = [fed.scenario.normalize(fed.scenario.public.x[index]) for index in batches]
+    for batch in x:
+        loss = distance(ours(batch), before(batch).detach())
+        ours.zero_grad()
+        loss.backward()
+        with torch.no_grad():
+            for weight in ours.parameters():
+                weight -= 0.1 * weight.grad
+    fed.method.collaborate(fed, fed.clients)
+    for mine, theirs in zip(ours.parameters(), client.model.parameters(), strict=True):
+        assert torch.allclose(mine, theirs, atol=1e-6)
+
+
+def test_two_readings_of_ones_own_logits_exclude_each_other():
+    with pytest.raises(SettingError, match="code_target"):
+        make("fccl", answers="own", code_target=True)

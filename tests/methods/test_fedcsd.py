@@ -147,8 +147,11 @@ def test_the_teachers_of_the_controls_by_hand():
     client = started().clients[0]
     teacher, student = logits_of(client)
     kept = by_loops(client, GLOBAL)[2]
-    targets = {"plain": teacher, "divided": [[v / 3 for v in row] for row in teacher],
-               "uniform": [[0.0] * 3 for _ in teacher]}  # fmt: skip
+    targets = {
+        "plain": teacher,
+        "divided": [[v / 3 for v in row] for row in teacher],
+        "uniform": [[0.0] * 3 for _ in teacher],
+    }
     for name, target in targets.items():
         fed = started(teacher=name, mu=0.5)
         csd = soft_cross_entropy_loop(student, target, 10.0, kept)
@@ -226,8 +229,10 @@ def test_the_teacher_by_hand():
 def test_clients_can_keep_the_teacher_themselves(network):
     """Sec. V-E: the same bits, and nothing but prototypes beside the weights."""
     options = {"models": [network], "rounds": 4}
-    server, client = (played("fedcsd", parameters={"mu": 0.5, "teacher_at": who}, **options)
-                      for who in ("server", "client"))  # fmt: skip
+    server, client = (
+        played("fedcsd", parameters={"mu": 0.5, "teacher_at": who}, **options)
+        for who in ("server", "client")
+    )
     kept = weights_of(client)
     assert_same_bits({n: w for n, w in weights_of(server).items() if n in kept}, kept)
     assert {r["name"] for r in server.history["bytes"]} - {
@@ -261,16 +266,23 @@ def test_base_of_table_iii_is_plain_logit_distillation():
 def test_every_option_changes_the_result():
     def weights(**changes):
         parameters = {"mu": 0.5, "tau": 3.0, **changes}
-        fed = played("fedcsd", scenario=skewed(), models=["noisy"], parameters=parameters,
-                     rounds=3)  # fmt: skip
+        fed = played("fedcsd", scenario=skewed(), models=["noisy"], parameters=parameters, rounds=3)
         return fed.server.model.classifier.weight
 
     base = weights()
     for change in (
-        {"mu": 0.3}, {"tau": 1.0}, {"alpha": 0.0}, {"teacher": "plain"}, {"teacher": "divided"},
-        {"teacher": "uniform"}, {"teacher": "penalty"}, {"mask": "none"}, {"mask": "forcible"},
-        {"prototypes": "local"}, {"loss": "code"},
-    ):  # fmt: skip
+        {"mu": 0.3},
+        {"tau": 1.0},
+        {"alpha": 0.0},
+        {"teacher": "plain"},
+        {"teacher": "divided"},
+        {"teacher": "uniform"},
+        {"teacher": "penalty"},
+        {"mask": "none"},
+        {"mask": "forcible"},
+        {"prototypes": "local"},
+        {"loss": "code"},
+    ):
         assert not torch.equal(base, weights(**change)), change
     local = weights(prototypes="local")  # with the average, somebody has every class
     assert torch.equal(base, weights(absent="left out"))
@@ -332,15 +344,34 @@ def drift(method: str, **parameters) -> list[tuple]:
 
     fed.method.after_epoch = look
     fed.settings = replace(fed.settings, local_epochs=6)
-    rounds.play_round(fed, 1)
+    rounds.run_round(fed, 1)
     return seen
 
 
 def test_logits_drift_with_local_epochs_and_distillation_holds_them():
     free, held = drift("fedavg"), drift("logit-distillation", mu=1.0)
     assert len(free) == len(held) == 6
-    assert all(b > a for now, then in pairwise(free)
-               for a, b in zip(now, then, strict=True))  # fmt: skip
-    assert all(h < f for there, here in zip(free, held, strict=True)
-               for f, h in zip(there, here, strict=True))  # fmt: skip
+    assert all(b > a for now, then in pairwise(free) for a, b in zip(now, then, strict=True))
+    assert all(
+        h < f
+        for there, here in zip(free, held, strict=True)
+        for f, h in zip(there, here, strict=True)
+    )
     assert held[-1][0] < 0.3 * free[-1][0]
+
+
+@pytest.mark.parametrize(
+    "method", ["fedavg", "logit-distillation", "feature-distillation", "fedcsd"]
+)
+def test_a_round_can_begin_with_a_network_that_is_trained_already(method):
+    """Fig. 1 and 7: what one federation has trained is handed on to another, of any method."""
+    trained = played("fedcsd", scenario=skewed(), rounds=4)
+    options = {"rounds": 1, "local_epochs": 3, "observe": ["local_epoch"]}
+    fed = federation(method, scenario=skewed(), seed=1, lr=1e-8, **options)
+    fed.begin()
+    for role, network in fed.server.models.items():
+        network.load_state_dict(trained.server.models[role].state_dict())
+    rounds.run_round(fed, 1)
+    assert [row["moment"] for row in fed.history["accuracy"]] == ["local_epoch"] * 3 + ["end"]
+    for name, w in trained.server.model.state_dict().items():
+        close(fed.server.model.state_dict()[name], w, 1e-5)  # at this rate nobody leaves the start

@@ -29,12 +29,19 @@ from fedtutor.distillation import (
 from fedtutor.engine.counting import Work
 from fedtutor.errors import SettingError
 from fedtutor.methods import make
-from fedtutor.methods.fedlgd import client_passes
+from fedtutor.methods.fedlgd import client_passes, client_units
 from fedtutor.methods.vhl import noise_images
 from fedtutor.randomness import generator
 
-CODE = {**LGD, "reading": "code", "selected_data": "both", "distance": "code",
-        "global_init": "statistics", "refine_first": False, "weighting": "uniform"}  # fmt: skip
+CODE = {
+    **LGD,
+    "reading": "code",
+    "selected_data": "both",
+    "distance": "code",
+    "global_init": "statistics",
+    "refine_first": False,
+    "weighting": "uniform",
+}
 VARIANTS = [LGD, CODE, {**LGD, "target": "gradient"}, {**LGD, "regularizer": "mmd"}]
 
 
@@ -42,7 +49,7 @@ def at_round(fed, last: int):
     """Play rounds 1 to `last`."""
     fed.begin()
     for number in range(1, last + 1):
-        rounds.play_round(fed, number)
+        rounds.run_round(fed, number)
     return fed
 
 
@@ -72,9 +79,11 @@ def test_selected_rounds_move_virtual_images_and_others_do_not():
     fed.begin()
     for number in range(1, 7):
         before = [pixels_of(h).clone() for h in (*fed.clients, fed.server)]
-        rounds.play_round(fed, number)
-        moved = [not torch.equal(a, pixels_of(h))
-                 for a, h in zip(before, (*fed.clients, fed.server), strict=True)]  # fmt: skip
+        rounds.run_round(fed, number)
+        moved = [
+            not torch.equal(a, pixels_of(h))
+            for a, h in zip(before, (*fed.clients, fed.server), strict=True)
+        ]
         assert moved == [number in (1, 3)] * 4
 
 
@@ -83,7 +92,7 @@ def test_clients_train_on_their_own_images_and_in_other_rounds_on_the_servers_to
         fed = at_round(lgd({"selected_data": data}), 1)
         counts = [len(fed.method.local_data(c)) for c in fed.clients]
         assert counts == [first] * 3
-        rounds.play_round(fed, 2)
+        rounds.run_round(fed, 2)
         for client in fed.clients:
             held = fed.method.local_data(client)
             assert held.y.tolist() == [0, 0, 1, 1, 2, 2] * 2
@@ -107,10 +116,15 @@ def test_refinement_matches_features_of_the_network_that_arrived():
     network.load_state_dict(fed.server.model.state_dict())
     virtual = VirtualImages(**client.state["virtual"])
     expected = match_distributions(
-        fed.scenario.inputs(virtual.x), virtual.y, client.private, fed.scenario, network, steps=4,
+        fed.scenario.inputs(virtual.x),
+        virtual.y,
+        client.private,
+        fed.scenario,
+        network,
+        steps=4,
         numbers=lambda *_: generator(0),
-    )  # fmt: skip
-    rounds.play_round(fed, 1)
+    )
+    rounds.run_round(fed, 1)
     close(pixels_of(client), fed.scenario.pixels(expected["x"]), 1e-4)
     assert len(client.state["matching"]) == 4
 
@@ -118,8 +132,8 @@ def test_refinement_matches_features_of_the_network_that_arrived():
 def test_round_1_can_leave_the_images_of_the_first_distillation():
     fed = at_round(lgd({"refine_first": False}), 1)
     assert all(torch.equal(pixels_of(c), c.data.x) for c in fed.clients)
-    rounds.play_round(fed, 2)
-    rounds.play_round(fed, 3)
+    rounds.run_round(fed, 2)
+    rounds.run_round(fed, 3)
     assert not any(torch.equal(pixels_of(c), c.data.x) for c in fed.clients)
 
 
@@ -130,7 +144,7 @@ def test_the_server_matches_what_the_clients_did(target, weighting):
     fed.begin()
     before, start = fed.make(), VirtualImages(**fed.server.state["virtual"])
     before.load_state_dict(fed.server.model.state_dict())
-    rounds.play_round(fed, 1)
+    rounds.run_round(fed, 1)
     if target == "update":
         pull = [
             a.detach() - b.detach()
@@ -144,8 +158,10 @@ def test_the_server_matches_what_the_clients_did(target, weighting):
             parts.append(torch.autograd.grad(loss, list(before.parameters())))
             shares.append(len(own) if weighting == "samples" else 1)
         assert shares == ([4, 6, 6] if weighting == "samples" else [1, 1, 1])
-        pull = [sum(s * g for s, g in zip(shares, each, strict=True)) / sum(shares)
-                for each in zip(*parts, strict=True)]  # fmt: skip
+        pull = [
+            sum(s * g for s, g in zip(shares, each, strict=True)) / sum(shares)
+            for each in zip(*parts, strict=True)
+        ]
     expected = match_gradients(fed.scenario.inputs(start.x), start.y, before, pull, steps=3)
     close(pixels_of(fed.server), fed.scenario.pixels(expected["x"]), 1e-2)
     close(fed.server.state["matching"], expected["losses"], 1e-4)
@@ -181,10 +197,15 @@ def unselected(parameters, **options):
     return begun(2, parameters, **options)
 
 
-@pytest.mark.parametrize("parameters", [
-    {"reading": "paper"}, {"reading": "literal", "tau": 0.5}, {"reading": "code"},
-    {"regularizer": "mmd"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"reading": "paper"},
+        {"reading": "literal", "tau": 0.5},
+        {"reading": "code"},
+        {"regularizer": "mmd"},
+    ],
+)
 def test_the_local_loss_in_plain_loops(parameters):
     fed = unselected({"lambda_": 0.7, **parameters})
     client, method = fed.clients[0], fed.method
@@ -250,12 +271,23 @@ def test_every_option_changes_the_result():
     options = {"models": ["hidden"], "rounds": 4, **ON}
     base = weights_of(played("fedlgd", parameters=LGD, **options))
     for change in (
-        {"lambda_": 3.0}, {"regularizer": "mmd"}, {"reading": "literal"}, {"reading": "code"},
-        {"tau": 0.5}, {"selected": 1}, {"every": 1}, {"selected_data": "both"},
-        {"refine_first": False}, {"local_steps": 4}, {"global_steps": 4}, {"global_ipc": 3},
-        {"global_init": "statistics"}, {"global_lr": 0.5}, {"global_momentum": 0.0},
+        {"lambda_": 3.0},
+        {"regularizer": "mmd"},
+        {"reading": "literal"},
+        {"reading": "code"},
+        {"tau": 0.5},
+        {"selected": 1},
+        {"every": 1},
+        {"selected_data": "both"},
+        {"refine_first": False},
+        {"local_steps": 4},
+        {"global_steps": 4},
+        {"global_ipc": 3},
+        {"global_init": "statistics"},
+        {"global_lr": 0.5},
+        {"global_momentum": 0.0},
         {"target": "gradient"},
-    ):  # fmt: skip
+    ):
         other = weights_of(played("fedlgd", parameters={**LGD, **change}, **options))
         name = "server/model/classifier.weight"
         assert not torch.equal(base[name], other[name]), change
@@ -267,11 +299,15 @@ def test_features_of_a_class_come_together_across_clients():
     def apart(lambda_):
         fed = lgd({"lambda_": lambda_, "reading": "code"}, rounds=12, scenario=skewed())
         rounds.run(fed)
-        h = [fed.server.model.features(fed.scenario.inputs(v.x)) for v in
-             virtual_images(fed).values()]  # fmt: skip
+        h = [
+            fed.server.model.features(fed.scenario.inputs(v.x))
+            for v in virtual_images(fed).values()
+        ]
         h = [torch.nn.functional.normalize(part, dim=1).detach() for part in h]
-        means = [losses.class_prototypes(part, v.y, num_classes=3)
-                 for part, v in zip(h, virtual_images(fed).values(), strict=True)]  # fmt: skip
+        means = [
+            losses.class_prototypes(part, v.y, num_classes=3)
+            for part, v in zip(h, virtual_images(fed).values(), strict=True)
+        ]
         return float(sum(((m - means[-1])[:2] ** 2).sum() for m in means[:-1]))
 
     assert apart(3.0) < 0.8 * apart(0.0)
@@ -308,6 +344,83 @@ def test_whoever_sat_out_gets_the_images_when_it_comes_back():
         assert torch.equal(client.state["anchors"]["x"], pixels_of(fed.server))
 
 
+# ------------------------------------------------------------- whom the average is sent to (code)
+
+
+@pytest.mark.parametrize("parameters", VARIANTS)
+def test_where_all_take_part_it_does_not_matter_whom_the_average_is_sent_to(parameters):
+    options = {"models": ["noisy"], "rounds": 5, **ON}
+    one, two = (
+        played("fedlgd", parameters={**parameters, "start_from": start}, **options)
+        for start in ("server", "last")
+    )
+    assert torch.equal(pixels_of(one.server), pixels_of(two.server))
+    for a, b in zip(one.clients, two.clients, strict=True):
+        assert torch.equal(pixels_of(a), pixels_of(b))
+    mine, theirs = (fed.server.model.state_dict() for fed in (one, two))
+    assert_same_bits(mine, theirs)
+
+
+def test_who_was_not_there_trains_on_from_the_last_average_that_it_was_sent():
+    scenario = tiny_scenario(clients=4)
+    fed = lgd({"start_from": "last"}, rounds=8, participation=0.5, scenario=scenario)
+    fed.begin()
+    last = {c.id: fed.clients[0].model.state_dict() for c in fed.clients}  # the common start
+    last = {id: {k: v.clone() for k, v in state.items()} for id, state in last.items()}
+    data, there, stale = fed.method.local_data, [], []
+
+    def local_data(client):
+        mine, now = client.model.state_dict(), fed.server.model.state_dict()
+        assert_same_bits(mine, last[client.id])
+        stale.append(any(not torch.equal(mine[k], now[k]) for k in mine))
+        there.append(client.id)
+        return data(client)
+
+    fed.method.local_data = local_data
+    for number in range(1, 9):
+        there.clear()
+        rounds.run_round(fed, number)
+        state = {k: v.clone() for k, v in fed.server.model.state_dict().items()}
+        last |= dict.fromkeys(there, state)
+    assert any(stale) and not all(stale)
+
+
+def test_its_images_are_refined_with_the_servers_present_network_all_the_same():
+    scenario = tiny_scenario(clients=4)
+    fed = lgd({"start_from": "last"}, rounds=4, participation=0.5, scenario=scenario)
+    at_round(fed, 2)
+    before = {c.id: c.state["virtual"] for c in fed.clients}
+    arrived = {k: v.clone() for k, v in fed.server.model.state_dict().items()}
+    rounds.run_round(fed, 3)
+    moved = [c for c in fed.clients if c.state["virtual"] is not before[c.id]]
+    assert moved
+    for client in moved:
+        network = fed.make()
+        network.load_state_dict(arrived)
+        virtual, s = VirtualImages(**before[client.id]), fed.settings
+        new = match_distributions(
+            scenario.inputs(virtual.x),
+            virtual.y,
+            client.private,
+            scenario,
+            network,
+            steps=LGD["local_steps"],
+            lr=s.virtual_lr,
+            momentum=s.virtual_momentum,
+            numbers=lambda step, purpose: generator(0),
+        )
+        close(pixels_of(client), scenario.pixels(new["x"]), 1e-4)
+
+
+@pytest.mark.parametrize(
+    "share, count", [(0.2, 12), (0.1929, 11), (0.5, 29), (0.4912, 28), (1, 57)]
+)
+def test_clients_of_a_round_are_rounded_up_and_a_share_gives_the_codes_number(share, count):
+    fed = federation("fedavg", participation=share, scenario=tiny_scenario(clients=57))
+    fed.begin_round(1)
+    assert len(fed.method.select(fed)) == count
+
+
 def test_running_statistics_are_averaged_and_distillation_leaves_them():
     fed = at_round(lgd(models=["noisy"]), 1)
     name = "body.1.running_mean"
@@ -327,24 +440,27 @@ def test_a_resumed_run_has_the_same_bits(parameters, stopped, tmp_path):
         assert torch.equal(a.x, b.x)
 
 
-@pytest.mark.parametrize("changes, message", [
-    ({"lambda_": -1.0}, "lambda_"),
-    ({"lambda_": float("nan")}, "lambda_"),
-    ({"tau": 0.0}, "tau"),
-    ({"selected": -1}, "selected"),
-    ({"every": 0}, "every"),
-    ({"local_steps": -1}, "local_steps"),
-    ({"global_steps": -1}, "global_steps"),
-    ({"global_ipc": 0}, "global_ipc"),
-    ({"global_lr": -1.0}, "global_lr"),
-    ({"global_momentum": 1.0}, "global_momentum"),
-    ({"regularizer": "mmmd"}, "did you mean 'mmd'"),
-    ({"reading": "papr"}, "did you mean 'paper'"),
-    ({"selected_data": "all"}, "selected_data"),
-    ({"global_init": "real"}, "global_init"),
-    ({"target": "updates"}, "did you mean 'update'"),
-    ({"distance": "mse"}, "distance"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"lambda_": -1.0}, "lambda_"),
+        ({"lambda_": float("nan")}, "lambda_"),
+        ({"tau": 0.0}, "tau"),
+        ({"selected": -1}, "selected"),
+        ({"every": 0}, "every"),
+        ({"local_steps": -1}, "local_steps"),
+        ({"global_steps": -1}, "global_steps"),
+        ({"global_ipc": 0}, "global_ipc"),
+        ({"global_lr": -1.0}, "global_lr"),
+        ({"global_momentum": 1.0}, "global_momentum"),
+        ({"regularizer": "mmmd"}, "did you mean 'mmd'"),
+        ({"reading": "papr"}, "did you mean 'paper'"),
+        ({"selected_data": "all"}, "selected_data"),
+        ({"global_init": "real"}, "global_init"),
+        ({"target": "updates"}, "did you mean 'update'"),
+        ({"distance": "mse"}, "distance"),
+    ],
+)
 def test_wrong_parameters_are_refused(changes, message):
     with pytest.raises(SettingError) as error:
         make("fedlgd", **changes)
@@ -377,8 +493,14 @@ def test_noise_images_differ_by_class_and_repeat():
 
 @pytest.mark.parametrize("which", ["own", "shared"])
 def test_the_loss_of_vhl_in_plain_loops(which):
-    parameters = {"labels": which, "alpha": 0.5, "lambda_": 0.3, "inner": 0.2, "tau": 0.5,
-                  "noise_ipc": 2}  # fmt: skip
+    parameters = {
+        "labels": which,
+        "alpha": 0.5,
+        "lambda_": 0.3,
+        "inner": 0.2,
+        "tau": 0.5,
+        "noise_ipc": 2,
+    }
     fed = federation("vhl", parameters=parameters, models=["hidden"])
     fed.method.start(fed)
     fed.begin_round(1)
@@ -431,11 +553,18 @@ def test_classes_that_a_client_lacks_do_no_harm():
         assert all(math.isfinite(v) for v in fed.history["loss"][-1]["values"])
 
 
-@pytest.mark.parametrize("changes, message", [
-    ({"alpha": -1.0}, "alpha"), ({"lambda_": -1.0}, "lambda_"), ({"inner": -1.0}, "inner"),
-    ({"tau": 0.0}, "tau"), ({"noise_ipc": 0}, "noise_ipc"), ({"noise_batch": 0}, "noise_batch"),
-    ({"labels": "both"}, "labels"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"alpha": -1.0}, "alpha"),
+        ({"lambda_": -1.0}, "lambda_"),
+        ({"inner": -1.0}, "inner"),
+        ({"tau": 0.0}, "tau"),
+        ({"noise_ipc": 0}, "noise_ipc"),
+        ({"noise_batch": 0}, "noise_batch"),
+        ({"labels": "both"}, "labels"),
+    ],
+)
 def test_wrong_parameters_of_vhl_are_refused(changes, message):
     with pytest.raises(SettingError, match=message):
         make("vhl", **changes)
@@ -443,15 +572,75 @@ def test_wrong_parameters_of_vhl_are_refused(changes, message):
 
 @pytest.mark.parametrize("batch, selected", [(3, 2), (2, 1), (1, 0)])
 def test_the_work_of_a_client_is_what_passes_its_networks(batch, selected):
-    fed = federation("fedlgd", parameters={**LGD, "selected": selected, "reading": "code",
-                     "global_steps": 0}, models=["hidden"], rounds=4, batch_size=5,
-                     virtual_batch=batch, local_epochs=1, **ON)  # fmt: skip
+    fed = federation(
+        "fedlgd",
+        parameters={**LGD, "selected": selected, "reading": "code", "global_steps": 0},
+        models=["hidden"],
+        rounds=4,
+        batch_size=5,
+        virtual_batch=batch,
+        local_epochs=1,
+        **ON,
+    )
     with Work() as work:
         rounds.run(fed)
     classes = fed.scenario.num_classes
     anchors = classes * LGD["global_ipc"]
-    said = [client_passes(len(c.private), classes=classes, ipc=2, anchors=anchors, rounds=4,
-                          batch_size=5, real=batch, first=3, selected=selected,
-                          refine=3) for c in fed.clients]  # fmt: skip
+    said = [
+        client_passes(
+            len(c.private),
+            classes=classes,
+            ipc=2,
+            anchors=anchors,
+            rounds=4,
+            batch_size=5,
+            real=batch,
+            first=3,
+            selected=selected,
+            refine=3,
+        )
+        for c in fed.clients
+    ]
     assert work.backward == sum(n["pixels"] + n["weights"] for n in said)
     assert work.forward - work.backward == sum(n["compared"] for n in said)
+
+
+DIGITS = {"MNIST": 60000, "SVHN": 73257, "USPS": 7291, "SynthDigits": 479400, "MNIST-M": 59001}
+RETINA = {"Drishti": 82, "Acrima": 655, "Rim": 385, "Refuge": 1000}  # all but the test images
+FIGURE_5 = {
+    "classes": 10,
+    "ipc": 50,
+    "anchors": 100,
+    "rounds": 100,
+    "batch_size": 32,
+    "real": 256,
+    "first": 0,
+    "selected": 10,
+    "refine": 100,
+}
+SMALL_PLAN = {**FIGURE_5, "classes": 2, "ipc": 10, "anchors": 20}
+
+
+@pytest.mark.parametrize(
+    "held, plan, times, together",
+    [
+        (DIGITS, FIGURE_5, [0.24, 0.19, 1.94, 0.03, 0.24], 0.10),
+        ({"each of 57": 2000}, FIGURE_5, [6.15], 6.15),
+        (RETINA, SMALL_PLAN, [5.9, 2.9, 3.9, 1.9], 2.7),
+    ],
+)
+def test_the_work_of_figure_5_as_a_multiple_of_fedavgs(held, plan, times, together):
+    """Selected and unselected rounds; images per client as published (our retina split)."""
+    pairs = [client_units(n, **plan) for n in held.values()]
+    close([ours / fedavg for ours, fedavg in pairs], times, 0.03)
+    sums = [sum(side) for side in zip(*pairs, strict=True)]
+    close(sums[0] / sums[1], together, 0.05)
+
+
+def test_digits_and_cifar10c_do_not_cost_the_same():
+    """In millions: Sec. 5.5 calls them identical, which only training on virtual images is."""
+    units = [client_units(n, **FIGURE_5)[0] / 1e6 for n in (60000, 2000)]
+    assert units == [4.25, 3.69]
+    trained = [client_passes(n, **FIGURE_5)["weights"] for n in (60000, 2000)]
+    assert trained[0] == trained[1]
+    assert client_units(60000, **FIGURE_5)[1] == 3 * 60000 * 100

@@ -1,5 +1,6 @@
 """RepShare and FD: what is sent, drawn and learned, by hand; limits; privacy; equal bits."""
 
+import itertools
 import math
 from dataclasses import replace
 from types import SimpleNamespace
@@ -19,21 +20,33 @@ from support.loops import close, cross_entropy_loop, discriminator_loop, to_mean
 from support.runs import resumed
 
 from fedtutor import losses
-from fedtutor.errors import ModelError, SettingError
+from fedtutor.errors import DivergenceError, ModelError, SettingError
 from fedtutor.methods import make
-from fedtutor.methods.repshare import DRAWS, FIRST, READINGS, TOPOLOGIES
+from fedtutor.methods.repshare import READINGS, TOPOLOGIES
+from fedtutor.methods.shared.first_round import FIRST
+from fedtutor.methods.shared.observations import DRAWS
 from fedtutor.scenarios.base import Scenario
 
 FD_AS_BASELINE = {"loss": "mse", "exclude_self": False, "weighting": "samples", "lambda_": 10.0}
 VARIANTS = [
     ("repshare", {}),
-    ("repshare", {"reading": "code", "first": "networks", "draw": "client", "m_up": 2, "m_down": 3,
-                  "n_avg": 2, "exclude_self": True}),
+    (
+        "repshare",
+        {
+            "reading": "code",
+            "first": "networks",
+            "draw": "client",
+            "m_up": 2,
+            "m_down": 3,
+            "n_avg": 2,
+            "exclude_self": False,
+        },
+    ),
     ("repshare", {"topology": "peer", "m_down": 2, "reading": "code"}),
     ("repshare", {"clip": 1.0, "noise": 0.5, "levels": [1.0, 0.25], "reading": "code"}),
     ("fd", {}),
     ("fd", FD_AS_BASELINE),
-]  # fmt: skip
+]
 OPTIONS = {"models": ["noisy"], "rounds": 4, "lr": 0.01, "common_init": False}
 
 
@@ -90,8 +103,9 @@ def test_observations_are_means_of_n_avg_images_drawn_without_replacement():
     scenario = by_hand({0: (1, 2, 4, 8, 16), 1: (32,)}, {2: (5,)})
     seen = set()
     for seed in range(12):
-        fed = federation("repshare", scenario=scenario, seed=seed,
-                         parameters={"n_avg": 2, "m_up": 2})  # fmt: skip
+        fed = federation(
+            "repshare", scenario=scenario, seed=seed, parameters={"n_avg": 2, "m_up": 2}
+        )
         fed.method.start(fed)
         fed.method.aggregate(fed, fed.clients)
         sent = fed.server.state["observations"]["c0"]
@@ -105,34 +119,43 @@ def test_observations_are_means_of_n_avg_images_drawn_without_replacement():
     assert seen <= sums and len(seen) > 5
 
 
-def test_every_client_gets_one_observation_per_class_of_somebody():
-    pools = {0: {3.0, 9.0}, 1: {8.0, 2.0, 5.5}, 2: {7.0}}
-    for draw in DRAWS:
-        got = {0: set(), 1: set(), 2: set()}
-        for seed in range(12):
-            fed = federation("repshare", scenario=THREE, seed=seed,
-                             parameters={"draw": draw, "first": "networks"})  # fmt: skip
-            fed.method.start(fed)
-            fed.begin_round(1)
-            fed.method.collaborate(fed, fed.clients)
-            for k in range(3):
-                observed, known = received(fed, k)["observed"], received(fed, k)["known"]
-                assert observed.shape == (1, 3, 16) and known.shape == (1, 3)
-                row = values(observed[0])
-                for c in range(3):
-                    if known[0, c]:
-                        got[c].add(row[c])
-                    else:
-                        assert draw == "client" and row[c] == 0
-                if draw == "client":
-                    owners = [(3.0, 8.0, 0.0), (9.0, 2.0, 0.0), (0.0, 5.5, 7.0)]
-                    assert tuple(row) in owners
-        assert got == pools, draw
+SHOWN = [(3.0, 8.0, 0.0), (9.0, 2.0, 0.0), (0.0, 5.5, 7.0)]  # by the clients of THREE
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("exclude_self", [True, False])
+def test_every_client_gets_one_observation_per_class_of_somebody(draw, exclude_self):
+    """Of "client" all classes of one client; of "classes" every class of one who has it."""
+    own = {"draw": draw, "exclude_self": exclude_self, "first": "networks"}
+    got = {k: set() for k in range(3)}
+    for seed in range(24):
+        fed = federation("repshare", scenario=THREE, seed=seed, parameters=own)
+        fed.method.start(fed)
+        fed.begin_round(1)
+        fed.method.collaborate(fed, fed.clients)
+        for k in range(3):
+            observed, known = received(fed, k)["observed"], received(fed, k)["known"]
+            assert observed.shape == (1, 3, 16) and known.shape == (1, 3)
+            row = values(observed[0])
+            assert known[0].tolist() == [value > 0 for value in row]
+            got[k].add(tuple(row))
+    for k in range(3):
+        others = [row for j, row in enumerate(SHOWN) if not (exclude_self and j == k)]
+        if draw == "classes":
+            each = [{row[c] for row in others if row[c]} or {0.0} for c in range(3)]
+            others = itertools.product(*each)
+        assert got[k] == set(others)
+
+
+def test_by_default_an_observation_is_all_of_another_client():
+    """Section 4; the other readings are named options."""
+    method = make("repshare")
+    assert (method.exclude_self, method.draw, method.weighting) == (True, "client", "samples")
 
 
 def test_several_observations_come_without_replacement_and_then_again():
     for m_down, draw in ((3, "classes"), (3, "client"), (2, "classes")):
-        fed = started(scenario=THREE, m_down=m_down, draw=draw)
+        fed = started(scenario=THREE, m_down=m_down, draw=draw, exclude_self=False)
         observed, known = received(fed)["observed"], received(fed)["known"]
         ones = [row[1] for row in values(observed)]
         assert len(set(ones)) == m_down and set(ones) <= {8.0, 2.0, 5.5}
@@ -146,8 +169,12 @@ def test_several_observations_come_without_replacement_and_then_again():
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_a_client_can_leave_its_own_observations_out(topology):
     for seed in range(8):
-        fed = federation("repshare", scenario=TWO, seed=seed, parameters={
-            "exclude_self": True, "topology": topology, "first": "networks"})  # fmt: skip
+        fed = federation(
+            "repshare",
+            scenario=TWO,
+            seed=seed,
+            parameters={"exclude_self": True, "topology": topology, "first": "networks"},
+        )
         fed.method.start(fed)
         fed.begin_round(1)
         fed.method.collaborate(fed, fed.clients)
@@ -157,17 +184,28 @@ def test_a_client_can_leave_its_own_observations_out(topology):
 
 
 def test_peers_send_to_each_other_and_average_what_arrives():
-    fed = started(scenario=THREE, topology="peer", m_down=3)
+    algorithm_1 = {"exclude_self": False, "draw": "classes"}
+    fed = started(scenario=THREE, topology="peer", m_down=3, **algorithm_1)
     for k in range(3):
         got = received(fed, k)
-        close(values(got["means"]), [torch.tensor([row[c] for row in values(got["observed"])])
-                                     .mean() for c in range(3)], 1e-4)  # fmt: skip
+        close(
+            values(got["means"]),
+            [torch.tensor([row[c] for row in values(got["observed"])]).mean() for c in range(3)],
+            1e-4,
+        )
         assert got["owned"].all()
     sent = bytes_of(fed)
-    assert {key[0] for key in sent} == {"peer"} and "means" not in fed.server.state
+    assert sent.keys() == {("peer", "observations"), ("up", "classes")}
+    assert sent["up", "classes"] == (3 * 3, 3)  # once, for the directory
+    assert fed.server.state.keys() == {"classes"}
     held = ((3.0, 8.0), (9.0, 2.0), (5.5, 7.0))
-    foreign = [v for k in range(3) for row in values(received(fed, k)["observed"])
-               for v in row if v not in held[k]]  # fmt: skip
+    foreign = [
+        v
+        for k in range(3)
+        for row in values(received(fed, k)["observed"])
+        for v in row
+        if v not in held[k]
+    ]
     assert sent["peer", "observations"][0] == len(foreign) * 16 * 4  # one's own do not cross
 
 
@@ -196,7 +234,7 @@ def test_nothing_is_sent_that_no_term_needs():
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_round_1_starts_as_the_option_says(topology):
-    random = started(share=False, first="random", topology=topology, m_down=2)
+    random = started(share=False, first="random", topology=topology, m_up=2, m_down=2)
     observed = received(random)["observed"]
     assert observed.abs().max() <= 1 and observed.std() > 0.3
     assert received(random)["known"].all() and received(random)["owned"].all()
@@ -225,8 +263,13 @@ def test_whoever_sits_out_is_represented_by_what_it_sent_last():
     after = bytes_of(fed)
     assert after["down", "observations"][1] == before["down", "observations"][1] + 2
     played("repshare", participation=0.4, models=["hidden"], rounds=4)  # two of three clients
-    peers = played("repshare", participation=0.4, models=["hidden"], rounds=4,
-                   parameters={"topology": "peer", "exclude_self": True})  # fmt: skip
+    peers = played(
+        "repshare",
+        participation=0.4,
+        models=["hidden"],
+        rounds=4,
+        parameters={"topology": "peer", "exclude_self": True},
+    )
     assert all(math.isfinite(v) for row in peers.history["loss"] for v in row["values"] if v)
 
 
@@ -257,8 +300,9 @@ def dim(scenario: Scenario) -> Scenario:
 @pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_the_local_loss_by_hand(reading, topology):
-    fed = started(scenario=dim(TWO), reading=reading, topology=topology, lambda_kd=0.7,
-                  lambda_disc=0.3)  # fmt: skip
+    fed = started(
+        scenario=dim(TWO), reading=reading, topology=topology, lambda_kd=0.7, lambda_disc=0.3
+    )
     for client in fed.clients:
         x, y = fed.scenario.normalize(client.data.x), client.data.y
         loss = fed.method.local_loss(client, x, y).item()
@@ -266,15 +310,20 @@ def test_the_local_loss_by_hand(reading, topology):
 
 
 def test_every_image_meets_one_of_the_observations():
-    fed = started(scenario=dim(THREE), m_down=3, draw="client", lambda_kd=0.0, lambda_disc=1.0)
+    fed = started(scenario=dim(THREE), m_down=3, exclude_self=False, lambda_kd=0.0)
     client = fed.clients[0]
     x, y = fed.scenario.normalize(client.data.x), client.data.y
     with torch.no_grad():
         z = client.model(x)
         z_observed = client.model.classifier(client.state["received"]["observed"])
     known = client.state["received"]["known"]
-    own = [[losses.discriminator_loss(z[i : i + 1], y[i : i + 1], z_observed[m], known[m]).item()
-            for m in range(3)] for i in range(len(y))]  # fmt: skip
+    own = [
+        [
+            losses.discriminator_loss(z[i : i + 1], y[i : i + 1], z_observed[m], known[m]).item()
+            for m in range(3)
+        ]
+        for i in range(len(y))
+    ]
     ce, possible = losses.cross_entropy(z, y).item(), set()
     for a in own[0]:
         for b in own[1]:
@@ -338,8 +387,14 @@ def outputs_of(fed) -> list[dict]:
 @pytest.mark.parametrize("exclude_self", [True, False])
 @pytest.mark.parametrize("loss", ["cross-entropy", "mse"])
 def test_the_loss_of_fd_by_hand(loss, exclude_self, weighting):
-    fed = started("fd", scenario=dim(THREE), loss=loss, exclude_self=exclude_self,
-                  weighting=weighting, lambda_=0.5)  # fmt: skip
+    fed = started(
+        "fd",
+        scenario=dim(THREE),
+        loss=loss,
+        exclude_self=exclude_self,
+        weighting=weighting,
+        lambda_=0.5,
+    )
     found = outputs_of(fed)
     for k, client in enumerate(fed.clients):
         pull, ce, count = 0.0, 0.0, len(client.data)
@@ -354,8 +409,14 @@ def test_the_loss_of_fd_by_hand(loss, exclude_self, weighting):
                 ce -= float(z.log_softmax(0)[c]) / count
                 if means:
                     mean = sum(m * w for m, w in zip(means, weights, strict=True)) / sum(weights)
-                    pull += float(-(mean * z.log_softmax(0)).sum() if loss == "cross-entropy"
-                                  else ((z - mean) ** 2).mean()) / count  # fmt: skip
+                    pull += (
+                        float(
+                            -(mean * z.log_softmax(0)).sum()
+                            if loss == "cross-entropy"
+                            else ((z - mean) ** 2).mean()
+                        )
+                        / count
+                    )
         assert fd_loss_of(fed, client) == pytest.approx(ce + 0.5 * pull, rel=1e-5)
 
 
@@ -375,9 +436,13 @@ def test_fd_works_between_networks_of_any_kind():
 # -------------------------------------------------------------------------------------- limits
 
 
-@pytest.mark.parametrize(("method", "off"), [
-    ("repshare", {"lambda_kd": 0.0, "lambda_disc": 0.0}), ("fd", {"lambda_": 0.0}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "off"),
+    [
+        ("repshare", {"lambda_kd": 0.0, "lambda_disc": 0.0}),
+        ("fd", {"lambda_": 0.0}),
+    ],
+)
 def test_weights_of_0_are_training_alone(method, off):
     """Bit for bit, running statistics of batch norm included."""
     own = played(method, parameters=off, **OPTIONS)
@@ -406,7 +471,8 @@ def test_features_of_a_class_come_together(parameters):
         fed.method = make("repshare")
         for c in fed.clients:
             c.state |= {"levels": torch.ones(len(c.data)), "releases": 0}
-        means = torch.stack([fed.method.share(c)[0] for c in fed.clients])
+        fed.ask(fed.clients, fed.method.average_features)
+        means = torch.stack([c.held["means"] for c in fed.clients])
         return float((means - means.mean(0)).norm())
 
     assert apart("repshare", parameters) < 0.5 * apart("solo", {})
@@ -418,46 +484,84 @@ def test_different_networks_need_equally_many_features():
         played("repshare", models=["linear", "hidden", "linear"])
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"reading": "papr"}, "did you mean 'paper'"),
-    ({"draw": "clients"}, "did you mean 'client'"),
-    ({"topology": "peers"}, "did you mean 'peer'"),
-    ({"first": "randon"}, "did you mean 'random'"),
-    ({"weighting": "sample"}, "did you mean 'samples'"),
-    ({"n_avg": 0}, "n_avg = 0"),
-    ({"m_up": 0}, "m_up = 0"),
-    ({"m_down": -1}, "m_down = -1"),
-    ({"lambda_kd": -1.0}, r"lambda_kd = -1\.0"),
-    ({"lambda_disc": math.nan}, "lambda_disc = nan"),
-    ({"noise": 1.0}, "noise needs a clip"),
-    ({"clip": -1.0}, r"clip = -1\.0"),
-    ({"levels": []}, r"levels = \[\]"),
-    ({"levels": [1.5]}, r"levels = \[1\.5\]"),
-    ({"levels": ["1"]}, "levels"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"reading": "papr"}, "did you mean 'paper'"),
+        ({"draw": "clients"}, "did you mean 'client'"),
+        ({"topology": "peers"}, "did you mean 'peer'"),
+        ({"first": "randon"}, "did you mean 'random'"),
+        ({"weighting": "sample"}, "did you mean 'samples'"),
+        ({"n_avg": 0}, "n_avg = 0"),
+        ({"m_up": 0}, "m_up = 0"),
+        ({"m_down": -1}, "m_down = -1"),
+        ({"lambda_kd": -1.0}, r"lambda_kd = -1\.0"),
+        ({"lambda_disc": math.nan}, "lambda_disc = nan"),
+        ({"noise": 1.0}, "noise needs a clip"),
+        ({"clip": -1.0}, r"clip = -1\.0"),
+        ({"levels": []}, r"levels = \[\]"),
+        ({"levels": [1.5]}, r"levels = \[1\.5\]"),
+        ({"levels": ["1"]}, "levels"),
+    ],
+)
 def test_wrong_parameters_are_refused(changes, message):
     with pytest.raises(SettingError, match=message):
         make("repshare", **changes)
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"loss": "mae"}, "did you mean 'mse'"), ({"weighting": "sample"}, "did you mean 'samples'"),
-    ({"lambda_": -1.0}, r"lambda_ = -1\.0"), ({"lambda_": math.nan}, "lambda_ = nan"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"loss": "mae"}, "did you mean 'mse'"),
+        ({"weighting": "sample"}, "did you mean 'samples'"),
+        ({"lambda_": -1.0}, r"lambda_ = -1\.0"),
+        ({"lambda_": math.nan}, "lambda_ = nan"),
+    ],
+)
 def test_wrong_parameters_of_fd_are_refused(changes, message):
     with pytest.raises(SettingError, match=message):
         make("fd", **changes)
 
 
 def test_more_observations_than_there_can_be_are_refused():
-    played("repshare", parameters={"m_down": 3}, rounds=1)
-    for parameters in ({"m_down": 4}, {"m_down": 3, "exclude_self": True}):
-        with pytest.raises(SettingError, match="observations of a class"):
-            played("repshare", parameters=parameters, rounds=1)
+    own_too = {"exclude_self": False}
+    played("repshare", parameters={"m_down": 2}, rounds=1)
+    played("repshare", parameters={"m_down": 3, **own_too}, rounds=1)
+    with pytest.raises(SettingError, match="there are 2 observations of a class by other clients"):
+        played("repshare", parameters={"m_down": 3}, rounds=1)
+    with pytest.raises(SettingError, match="there are 3 observations of a class\n"):
+        played("repshare", parameters={"m_down": 4, **own_too}, rounds=1)
+
+
+def test_a_client_that_is_alone_has_nobody_to_hear():
     alone = tiny_scenario(clients=1)
-    played("repshare", scenario=alone, rounds=1)  # with itself as its only teacher
-    with pytest.raises(SettingError, match="there are 0 observations"):
-        played("repshare", scenario=alone, rounds=1, parameters={"exclude_self": True})
+    with pytest.raises(
+        SettingError, match="there are 0 observations of a class by other"
+    ) as caught:
+        played("repshare", scenario=alone, rounds=1)
+    assert "set exclude_self = False" in caught.value.do
+    played("repshare", scenario=alone, rounds=1, parameters={"exclude_self": False})
+    played("repshare", scenario=alone, rounds=1, parameters={"lambda_disc": 0.0})  # needs none
+
+
+def test_while_nobody_else_has_sent_anything_the_discriminator_waits():
+    """Two clients, one of them in each round; it has only itself to remember in round 2."""
+    fed = started(scenario=TWO)
+    del fed.server.state["observations"]["c1"]
+    fed.begin_round(2)
+    fed.method.collaborate(fed, fed.clients)
+    assert received(fed, 0).keys() == {"means", "owned"}
+    assert values(received(fed, 1)["observed"]) == [[3.0, 8.0, 0.0]]
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_who_diverges_hears_of_the_means_of_the_code(reading, monkeypatch):
+    """The printed sums are the usual reason; where they are means already, they are none."""
+    monkeypatch.setitem(READINGS, reading, (lambda *given: math.nan, losses.discriminator_loss))
+    with pytest.raises(DivergenceError, match="the loss of client domain0 is nan") as caught:
+        played("repshare", rounds=1, parameters={"reading": reading})
+    assert "lambda_kd" in caught.value.do
+    assert ('reading = "code"' in caught.value.do) == (reading == "paper")
 
 
 # -------------------------------------------------------------------------------------- privacy
@@ -516,8 +620,9 @@ def test_what_was_spent_grows_with_every_round_and_falls_with_the_level():
     client = SimpleNamespace(state={"releases": 12})
     assert quieter.spent(client, delta=1e-2)[1.0] < spent[2][1.0]
     assert make("repshare").spent(client, delta=1e-2) == {1.0: math.inf}
-    offline = played("repshare", parameters=parameters, rounds=2, models=["hidden"],
-                     participation=0.3)  # fmt: skip
+    offline = played(
+        "repshare", parameters=parameters, rounds=2, models=["hidden"], participation=0.3
+    )
     assert sum(c.state["releases"] for c in offline.clients) == 2 * 3
 
 

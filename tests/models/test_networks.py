@@ -174,13 +174,18 @@ def test_size_of_the_last_map(name, shape):
     assert seen == [shape]
 
 
-@pytest.mark.parametrize("name", ["resnet18", "resnet34", "resnet50"])
+@pytest.mark.parametrize("name", ["resnet18", "resnet34", "resnet50", "resnet18_fedlgd"])
 def test_residual_networks_agree_with_torchvision(name):
-    """Same weights, same logits as torchvision's network with a 3x3 stem and no max pooling."""
+    """Same weights, same logits as torchvision's network without max pooling.
+
+    FedLGD's Table 8 has torchvision's stem of 7x7 with stride 2, the others one of 3x3.
+    """
     ours = make(name).double()
     with torch.random.fork_rng():
-        theirs = getattr(torchvision.models, name)(num_classes=10)
-    theirs.conv1, theirs.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
+        theirs = getattr(torchvision.models, name.partition("_")[0])(num_classes=10)
+    theirs.maxpool = nn.Identity()
+    if name != "resnet18_fedlgd":
+        theirs.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
     theirs.load_state_dict(dict(zip(theirs.state_dict(), ours.state_dict().values(), strict=True)))
     theirs.double().train()
     x = images(ours, batch=3).double()

@@ -3,10 +3,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.notebooks import frozen
 
+from fedtutor import scenarios
 from fedtutor.errors import SettingError
 from fedtutor.experiments import commits, results
 from fedtutor.notebook.start import Run, setting, start
@@ -102,8 +105,7 @@ def test_an_error_in_a_notebook_has_no_stack_trace():
 def test_a_lone_notebook_says_what_it_needs(tmp_path):
     """The start cell, run where there is no fedtutor to import."""
     folder = Path(__file__).parents[2] / "notebooks"
-    frozen = (folder / "frozen.txt").read_text(encoding="utf-8")  # the others begin otherwise
-    for path in (path for path in folder.glob("*.ipynb") if path.stem in frozen):
+    for path in map(folder.joinpath, (f"{name}.ipynb" for name in frozen(folder))):
         cells = [c for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
         source = "".join(cells[1]["source"])
         block = "import sys; sys.modules['fedtutor'] = None\n"
@@ -168,9 +170,15 @@ def test_seeds_that_only_short_runs_have_are_left_out_of_long_ones(tmp_path, mon
 def test_results_of_the_papers_profile_are_kept_in_that_profile(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "RESULTS", tmp_path)
     monkeypatch.delenv("FEDTUTOR_RECORD", raising=False)
+    scenario = "digits"  # the paper's, with the bundled images: others are refused in its profile
+
+    def bundled(*, private_size: int = 40):
+        return replace(scenarios.build("digits-mini", private_size=private_size), name=scenario)
+
+    monkeypatch.setitem(scenarios.SCENARIOS, scenario, bundled)
     small = {"rounds": 1, "local_epochs": 1, "models": ["small_cnn"], "scenario.private_size": 40}
-    asked = {"scenario": "digits-mini", "seeds": [1], **small}
-    quick, paper = begin(), begin(profile="paper", scenario="digits-mini", overrides={})
+    asked = {"scenario": scenario, "seeds": [1], **small}
+    quick, paper = begin(), begin(profile="paper", scenario=scenario, overrides={})
     (computed,) = quick.recorded("solo", profile="paper", **asked)
     paper.recorded("solo", **asked)
     assert (computed.profile, computed.seed) == ("paper", 1)

@@ -100,8 +100,8 @@ def test_a_killed_client_stops_the_run_which_goes_on_later_with_the_same_bits(
 
 @pytest.mark.slow
 def test_a_round_goes_on_without_a_killed_client(flare):
-    run = asked("fccl", client_epochs=[8] * 4, on_client_error="leave_out")
-    run.timeout = 10
+    run = asked("fccl", client_epochs=[8] * 4)
+    run.timeout, run.leave_out = 10, True
     killed, said = killer(flare, "site-3", after=1), []
     found = launch.federate(run, say=said.append)
     killed.join()

@@ -17,10 +17,10 @@ from fedtutor.processes.stage import Unreachable
 from fedtutor.rounds import run
 
 
-def apart(name: str, **changes):
+def apart(name: str, *, leave_out: bool = False, **changes):
     """(the federation in one process, the same with a site per client)."""
     here = ready(name, **changes)
-    return here, rehearsed(here.scenario, small(name), here.settings)
+    return here, rehearsed(here.scenario, small(name), here.settings, leave_out=leave_out)
 
 
 def ready(name: str, **changes) -> Federation:
@@ -32,6 +32,14 @@ def ready(name: str, **changes) -> Federation:
 def test_a_method_has_the_bits_of_one_process(name):
     here, there = apart(name)
     assert_equal(run(there), run(here))
+
+
+@pytest.mark.parametrize("name", ["fedavg", "solo"])  # the server's network, and the clients' own
+def test_an_accuracy_of_top_answers_is_that_of_one_process(name):
+    here, there = apart(name, top=2)
+    found = run(here)
+    assert_equal(run(there), found)
+    assert found["accuracy"] != run(ready(name))["accuracy"]
 
 
 def assert_equal(there: dict, here: dict) -> None:
@@ -140,7 +148,7 @@ MOMENTS = [(name, call) for name in ("fccl", "fedavg", "repshare", "fedlgd", "sc
 
 @pytest.mark.parametrize(("name", "call"), MOMENTS)
 def test_a_silent_client_is_left_out_from_then_on(name, call):
-    _, there = apart(name, participation=1.0, on_client_error="leave_out")
+    _, there = apart(name, participation=1.0, leave_out=True)
     last = list(there.sites)[-1]
     silent(there, last, call, round_=2)
     with warnings.catch_warnings():

@@ -341,10 +341,7 @@ def test_reading_nothing_ends_where_it_began_also_inside_another_and_after_an_er
     assert (small_source(read).take(size=8).x == 7).all() and read == [6]
 
 
-@pytest.mark.parametrize("on_client_error", ["stop", "leave_out"])
-def test_an_empty_selection_names_select(on_client_error):
-    """The code that leaves clients out met an unbound name."""
-
+def test_an_empty_selection_names_select():
     @dataclass
     class Nobody(FedAvg):
         name = "nobody"
@@ -352,7 +349,7 @@ def test_an_empty_selection_names_select(on_client_error):
         def select(self, fed):
             return []
 
-    federation = Federation(tiny_scenario(), Nobody(), settings(on_client_error=on_client_error))
+    federation = Federation(tiny_scenario(), Nobody(), settings())
     with pytest.raises(SettingError, match=r"select returned \[\](.*\n)*.*nobody, round 1"):
         rounds.run(federation)
 
@@ -445,8 +442,7 @@ def test_junk_in_a_methods_parameters(method, data):
 
 
 @MANY
-@given(option=st.sampled_from(["num_clients", "partition", "beta", "min_per_client", "private_size",
-                               "split_seed", "nothing"]), value=JUNK)  # fmt: skip
+@given(option=st.sampled_from([*scenarios.options("mnist-mini"), "nothing"]), value=JUNK)
 def test_junk_in_a_scenarios_options(option, value):
     options = {"private_size": 40, "min_per_client": 1, "num_clients": 2, option: value}
     made = ours_or_right(lambda: build("mnist-mini", **options))

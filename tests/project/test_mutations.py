@@ -5,8 +5,8 @@ themselves:
 
 - an equation is a public function of `fedtutor/losses/` whose docstring has "Eq." and a number;
 - its checks are the `check` cells of the notebooks that name the function and call `check`, and
-  the plain-loop tests (`LOOPS`) that name it. The cells alone must notice every mutant, because
-  they are what a reader sees, and so must the tests alone; one of the two may be absent;
+  the plain-loop tests (`LOOPS`) that name it. The tests alone must notice every mutant; where an
+  equation has none, the cells must. Cells of frozen lessons are not run;
 - a mutant has one operator changed in the function, or in a private helper that it calls.
 
 An equation without any check fails. An equation of one of the five papers must be checked in a
@@ -208,6 +208,14 @@ def test_a_check_cell_with_collapsed_input_counts_like_any_other(toy, tmp_path):
     assert [place for place, *_ in check_cells("tilt", tmp_path)] == ["00_a, cell 2"]
     cells, _ = runnable("tilt", tmp_path)
     assert not fails(cells) and survivors(toy, "tilt", cells) == []
+
+
+def test_cells_of_a_frozen_lesson_are_not_run(toy, tmp_path):
+    notebook_with(tmp_path, ("", "from nowhere import check, x, y, tilt"), ("check", CELL))
+    with pytest.raises(ImportError):
+        runnable("tilt", tmp_path)
+    (tmp_path / "frozen.txt").write_text("# waiting\n00_a 5aae545408\n")
+    assert runnable("tilt", tmp_path) == ([], [])
 
 
 def test_a_papers_notebook_must_check_its_equation(toy, tmp_path):

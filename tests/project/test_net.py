@@ -34,9 +34,15 @@ AMPLIFY = {"ewc", "fccl", "fccl+", "feddf", "fedlgd", "fedmatch", "fedmd", "kd",
 
 
 @pytest.fixture(scope="module")
-def exact(one_thread) -> bool:
+def play():
+    with net.player() as play:
+        yield play
+
+
+@pytest.fixture(scope="module")
+def exact(play) -> bool:
     """Whether this processor computes the last digits of the net."""
-    return net.again(KEPT[DIGITS]["how"]) == KEPT[DIGITS]
+    return play(KEPT[DIGITS]["how"]) == KEPT[DIGITS]
 
 
 def near(name: str) -> dict:
@@ -85,9 +91,9 @@ def say(name: str, found: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(KEPT.keys() - {DIGITS}))
-def test_an_entry_comes_to_what_it_came_to(name, exact):
+def test_an_entry_comes_to_what_it_came_to(name, play, exact):
     kept = KEPT[name]
-    say(name, differences(kept, net.again(kept["how"]), None if exact else near(name)))
+    say(name, differences(kept, play(kept["how"]), None if exact else near(name)))
 
 
 @pytest.mark.parametrize("name", ["claims.csv", pytest.param("runs.csv", marks=pytest.mark.slow)])

@@ -15,17 +15,13 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from support import lessons
-from support.notebooks import code_cells, numbered, outputs, tags, texts
+from support.notebooks import code_cells, frozen, numbered, outputs, tags, texts
 
 from fedtutor.engine.files import ROOT
 from fedtutor.teach import NAMES
 
 FOLDER = ROOT / "notebooks"
-FROZEN = {
-    line.split()[0]
-    for line in (FOLDER / "frozen.txt").read_text(encoding="utf-8").splitlines()
-    if line.strip() and not line.startswith("#")
-}
+FROZEN = frozen(FOLDER)
 LATER = {"09_real_federation"}  # executed and validated, and written anew later
 NOTEBOOKS = [
     *sorted(FOLDER.glob("[0-9][0-9]*.ipynb")),

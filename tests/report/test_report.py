@@ -12,7 +12,7 @@ import pytest
 
 from fedtutor import papers
 from fedtutor.difference import NO_DIFFERENCE, TOO_CLOSE
-from fedtutor.engine.files import save_json
+from fedtutor.engine.files import DATA, save_json
 from fedtutor.errors import SettingError, StorageError
 from fedtutor.experiments import manifest as queue
 from fedtutor.experiments import results
@@ -64,9 +64,19 @@ def test_every_committed_result_that_a_list_names_is_sound(made):
 
 
 def test_every_run_that_the_notebooks_show_is_recorded(made):
-    missing = [run.name for run in made.runs if run.manifest == tables.MEASURED
-               and run.path(made.folder) not in made.found]  # fmt: skip
-    assert not missing, "record them, or take them out of data/measured.toml"
+    missing = [
+        run.name
+        for run in made.runs
+        if run.manifest == tables.MEASURED and run.path(made.folder) not in made.found
+    ]
+    assert not missing, "record them, or move them to data/waiting.toml"
+
+
+def test_what_waits_to_be_recorded_can_be_played_and_is_not_there():
+    runs = queue.load(DATA / "waiting.toml")
+    found, faults = queue.survey(runs, results.RESULTS)
+    assert runs and {run.recipe.profile for run in runs} == {"quick"} and not faults
+    assert not {run.name for run in runs if run.path(results.RESULTS) in found}, "to measured.toml"
 
 
 def test_all_41_tables_are_counted(made, book):
@@ -82,7 +92,7 @@ def test_all_41_tables_are_counted(made, book):
 
 def test_the_mnist_column_of_repshare_is_there_at_the_papers_settings(made):
     cells = made.best[(made.best["paper"] == "RepShare") & (made.best["setting"] == PAPER)]
-    assert len(cells[cells["column"].str.startswith("MNIST")]) == 15
+    assert len(cells[cells["column"].str.startswith("MNIST")]) == 15  # all rows but its own
     assert cells["machine"].str.contains(r"torch 2\.").all()
     whole = cells["column"].str.startswith("MNIST")  # Fashion-MNIST's fills cell by cell
     assert (cells[whole]["seeds"] == "0, 1, 2").all() and whole.sum() < len(whole)
@@ -135,12 +145,15 @@ def test_a_notebook_speaks_of_the_tables_that_it_owns():
             assert key.partition("-")[0] in mentioned(texts[notebook], keys), (paper, key)
 
 
-@pytest.mark.parametrize("old, new, words", [
-    ('"fccl-08", ', "", "nobody owns fccl-08"),
-    ('"fccl-08", ', '"fccl-08", "fccl-08", ', "fccl-08 is owned twice"),
-    ('"fccl-08", ', '"fccl-08", "fccl-99", ', "fccl-99 is unknown"),
-    ('"FCCL 1", ', "", r"nobody owns FCCL 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "old, new, words",
+    [
+        ('"fccl-08", ', "", "nobody owns fccl-08"),
+        ('"fccl-08", ', '"fccl-08", "fccl-08", ', "fccl-08 is owned twice"),
+        ('"fccl-08", ', '"fccl-08", "fccl-99", ', "fccl-99 is unknown"),
+        ('"FCCL 1", ', "", r"nobody owns FCCL 1"),
+    ],
+)
 def test_a_wrong_list_of_owners_is_one_clear_error(old, new, words, tmp_path):
     path = tmp_path / "owners.toml"
     text = ledger.OWNERS.read_text(encoding="utf-8")
@@ -154,15 +167,20 @@ def test_a_wrong_list_of_owners_is_one_clear_error(old, new, words, tmp_path):
 
 
 def notebook_with(table: Claims, path: Path) -> None:
-    cell = {"cell_type": "code", "metadata": {"tags": ["claims"]}, "source": "",
-            "outputs": [{"data": {RECORDS: table.records()}}]}  # fmt: skip
+    cell = {
+        "cell_type": "code",
+        "metadata": {"tags": ["claims"]},
+        "source": "",
+        "outputs": [{"data": {RECORDS: table.records()}}],
+    }
     path.write_text(json.dumps({"cells": [cell]}), encoding="utf-8")
 
 
 def measured_claims(setting="tiny · quick · seeds 0, 1, 2 & <b>more</b>"):
     table = Claims("FCCL")
-    table.measure("fccl-01", [1.0, 1.1, 1.2], claimed=+1, unit="points", setting=setting,
-                  stand_in=True)  # fmt: skip
+    table.measure(
+        "fccl-01", [1.0, 1.1, 1.2], claimed=+1, unit="points", setting=setting, stand_in=True
+    )
     table.not_testable("fccl-05", "Office-Home")
     table.add("extra-01", "Something & nothing < everything", "section 3")
     table.measure("extra-01", [-2.0, -2.1], claimed=+1, unit="points", setting="x", stand_in=False)
@@ -260,20 +278,35 @@ def test_the_records_and_the_printed_verdicts_of_a_notebook_agree(path):
 def result():
     """Two clients of two domains; round 0 and three tested rounds."""
     like = next(iter(results.load_all().values()))
-    rows = [(0, [[0.1, 0.2], [0.3, 0.4]]), (1, [[0.5, 0.6], [0.7, 0.8]]),
-            (2, [[0.5, 0.2], [0.3, 0.9]]), (3, [[0.6, 0.1], [0.2, 0.8]])]  # fmt: skip
-    history = {"clients": ["a", "b"], "domains": ["amazon", "webcam"],
-               "tests": ["amazon", "webcam"],
-               "accuracy": [{"moment": "end", "round": n, "epoch": None, "matrix": m}
-                            for n, m in rows]}  # fmt: skip
+    rows = [
+        (0, [[0.1, 0.2], [0.3, 0.4]]),
+        (1, [[0.5, 0.6], [0.7, 0.8]]),
+        (2, [[0.5, 0.2], [0.3, 0.9]]),
+        (3, [[0.6, 0.1], [0.2, 0.8]]),
+    ]
+    history = {
+        "clients": ["a", "b"],
+        "domains": ["amazon", "webcam"],
+        "tests": ["amazon", "webcam"],
+        "accuracy": [{"moment": "end", "round": n, "epoch": None, "matrix": m} for n, m in rows],
+    }
     return replace(like, history=history)
 
 
-@pytest.mark.parametrize("domain, options, expected", [
-    ("", {}, 70), ("amazon", {}, 60), ("webcam", {}, 80), ("", {"elsewhere": True}, 15),
-    ("amazon", {"elsewhere": True}, 10), ("amazon", {"last": 2}, 55), ("", {"before": True}, 25),
-    ("dslr", {}, None), ("amazon", {"last": 3, "elsewhere": True}, 30),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "domain, options, expected",
+    [
+        ("", {}, 70),
+        ("amazon", {}, 60),
+        ("webcam", {}, 80),
+        ("", {"elsewhere": True}, 15),
+        ("amazon", {"elsewhere": True}, 10),
+        ("amazon", {"last": 2}, 55),
+        ("", {"before": True}, 25),
+        ("dslr", {}, None),
+        ("amazon", {"last": 3, "elsewhere": True}, 30),
+    ],
+)
 def test_an_accuracy_is_read_from_the_matrix(result, domain, options, expected):
     found = tables.accuracy(result, domain, **options)
     assert found == (None if expected is None else pytest.approx(expected))
@@ -324,13 +357,36 @@ def test_the_setting_is_that_of_the_run_and_its_data(made, result):
 
 def test_what_differs_follows_from_recipe_and_manifest(made):
     (name, said), *_ = made.differences("FedCSD", "II").items()
-    assert name == "FedCSD II, smaller" and "rounds 5 (100)" in said
+    assert name == "FedCSD II, smaller" and "rounds 12 (100)" in said
+    assert "lr the best of five for each method (0.1)" in said
     assert "mu 0.5" not in said and "eval_every" not in said
     said = made.differences("RepShare", "1")
     assert said["RepShare 1, MNIST, centralized"] == tables.NOTHING
-    assert "reading code (paper)" in said["RepShare 1, MNIST, as the author's code"]
+    assert "start_from client (server)" in said["RepShare 1, MNIST, as the author's code"]
     said = made.differences("FCCL+", "XII-inter")["FCCL+ XII, smaller"]
     assert "scenario digits-partial (digits)" in said and "scenario.public " not in said
+    assert "mean of the last 1 tested rounds (3)" in said  # FCCL+ Sec. 4.1
+
+
+def test_no_value_that_differs_from_the_papers_is_left_unsaid(made):
+    """Of every run beside a table: settings, images and the method's parameters, one by one."""
+    planned = {
+        (r.paper, r.row, r.column, r.method): r for r in made.runs if r.manifest == queue.MANIFEST
+    }
+    seen = 0
+    for run in made.runs:
+        twin = planned.get((run.paper, run.row, run.column, run.method))
+        home = run.instead_of or run.recipe.scenario
+        if run.manifest == queue.MANIFEST or twin is None or twin.recipe.scenario != home:
+            continue
+        said = "; ".join(tables.differs(run, twin))
+        theirs = twin.recipe.values()
+        for key in ("rounds", "models", "lr", f"{run.method}.lambda_", f"{run.method}.draw"):
+            value = run.recipe.values().get(key)
+            if value != theirs.get(key, value):
+                seen += 1
+                assert f"{key.rpartition('.')[2]} " in said, (run.name, key)
+    assert seen > 20
 
 
 def test_every_command_finds_the_runs_of_its_cell(made):

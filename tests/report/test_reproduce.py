@@ -9,7 +9,7 @@ from statistics import fmean
 import pytest
 from support.federations import tiny_scenario
 
-from fedtutor import papers, rounds, scenarios
+from fedtutor import comparison, papers, rounds, scenarios
 from fedtutor.__main__ import main
 from fedtutor.difference import Difference
 from fedtutor.errors import SettingError
@@ -25,6 +25,7 @@ tables = ["XV-inter", "XV-intra"]
 recipe = "start"
 profile = "quick"
 scenario = "tiny"
+instead_of = "digits"
 overrides = { models = ["linear"], batch_size = 8, rounds = 3, eval_every = 1 }
 seeds = [0, 1]
 value = 1
@@ -89,8 +90,9 @@ def test_it_plays_what_is_missing_and_writes_the_table(small, capsys):
     said = capsys.readouterr().out
     assert "4 runs, 2 are there, 2 to run" in said
     found = load_all(small.folder / "results").values()
-    assert {(r.method, r.seed) for r in found} == {(m, s) for m in ("solo", "fedavg")
-                                                   for s in (0, 1)}  # fmt: skip
+    assert {(r.method, r.seed) for r in found} == {
+        (m, s) for m in ("solo", "fedavg") for s in (0, 1)
+    }
     with open(small.folder / "FCCL+-XV-intra.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     page = (small.folder / "FCCL+-XV-intra.md").read_text(encoding="utf-8")
@@ -113,6 +115,20 @@ def test_it_plays_what_is_missing_and_writes_the_table(small, capsys):
     ]
     assert small() == 0
     assert "4 runs, 4 are there, 0 to run" in capsys.readouterr().out
+
+
+def test_what_is_to_be_run_again_is_never_read_from_what_is_committed(small, monkeypatch):
+    read = comparison.results.recorded
+
+    def recorded(*run, folder=None):
+        assert folder is not None, "data/results was read in place of a run"
+        return read(*run, folder=folder)
+
+    monkeypatch.setattr(comparison.results, "recorded", recorded)
+    monkeypatch.setattr(comparison.Task, "code", "")  # as if the tests' network were the package's
+    assert small("--again", "--rows", "BASE") == 0
+    found = load_all(small.folder / "results").values()
+    assert {(r.method, r.seed) for r in found} == {("solo", 0), ("solo", 1)}
 
 
 def test_the_table_has_the_rows_that_were_asked_for(small, capsys, monkeypatch):
@@ -175,7 +191,7 @@ def test_one_that_was_interrupted_goes_on_with_the_same_bits(small, monkeypatch)
 
 def test_a_recorded_run_says_how_long_it_takes(tmp_path):
     made = reproduce.plan("RepShare 1", folder=tmp_path, rows="MNIST")
-    run, every = made.once[0], list(made.found.values())
+    run, every = next(r for r in made.once if r.method == "fd"), list(made.found.values())
     mine = [made.found[r.path(tmp_path)] for r in made.once if replace(r, seed=run.seed) == run]
     seconds = [r.totals["seconds"] * r.environment["threads"] for r in mine]
     assert len(seconds) == 3
@@ -199,7 +215,8 @@ def test_steps_are_timed_where_nothing_was_recorded():
     assert 0 < small < large
 
 
-@pytest.mark.parametrize("minutes, words", [(0.5, "30 seconds"), (12.4, "12 minutes"),
-                                            (150, "2.5 hours")])  # fmt: skip
+@pytest.mark.parametrize(
+    "minutes, words", [(0.5, "30 seconds"), (12.4, "12 minutes"), (150, "2.5 hours")]
+)
 def test_lengths_of_time_are_told_as_one_thinks_of_them(minutes, words):
     assert reproduce.in_hours(minutes) == words

@@ -340,7 +340,7 @@ def test_public_images_have_no_label(tmp_path, kind):
 
 def test_the_words_of_a_scenario_say_what_it_is():
     x, y = drawn(60)
-    scenario = scenarios.of((x, y), clients=3, partition="dirichlet", alpha=0.5, public=x[:5],
+    scenario = scenarios.of((x, y), clients=3, partition="dirichlet", beta=0.5, public=x[:5],
                             name="mine")  # fmt: skip
     assert scenario.title == "own images, Dirichlet(0.5) split, 20 % held out; public own images"
     assert scenario.name == "mine" and not scenario.stand_in
@@ -477,11 +477,22 @@ def test_a_clients_own_column_is_that_of_its_name_or_the_only_one():
 def test_label_skew_by_one_word():
     x, y = drawn(300)
     counts = {}
-    for alpha in (0.05, 1000.0):
-        dealt = scenarios.of((x, y), clients=5, partition="dirichlet", alpha=alpha)
-        counts[alpha] = np.array([client.private.counts(3) for client in dealt.clients])
-        assert counts[alpha].sum(0).tolist() == [80, 80, 80]
+    for beta in (0.05, 1000.0):
+        dealt = scenarios.of((x, y), clients=5, partition="dirichlet", beta=beta)
+        counts[beta] = np.array([client.private.counts(3) for client in dealt.clients])
+        assert counts[beta].sum(0).tolist() == [80, 80, 80]
     assert counts[0.05].std(0).min() > 3 * counts[1000.0].std(0).max()
+
+
+def test_shards_of_a_set_of_ones_own():
+    x, y = drawn(60)
+    dealt = scenarios.of((x, y), clients=3, partition="shards", shards_per_client=1)
+    assert sorted(client.private.counts(3) for client in dealt.clients) == [
+        [0, 0, 16],
+        [0, 16, 0],
+        [16, 0, 0],
+    ]
+    assert "1 shard per client" in dealt.title
 
 
 # --- mistakes, each with one clear error
@@ -499,12 +510,15 @@ MISTAKES = [
     ("skew of owners", lambda: scenarios.of(ONE, partition="dirichlet"), "leave them out"),
     ("a partition that is none",
      lambda: scenarios.of((X, Y), clients=2, partition="dirichlett"), "did you mean 'dirichlet'"),
-    ("alpha of 0", lambda: scenarios.of((X, Y), clients=2, alpha=0), "alpha = 0"),
-    ("alpha as a text", lambda: scenarios.of((X, Y), clients=2, alpha="0.5"), "alpha = '0.5'"),
+    ("beta of 0", lambda: scenarios.of((X, Y), clients=2, beta=0), "beta = 0"),
+    ("no shard", lambda: scenarios.of((X, Y), clients=2, shards_per_client=0), "1 or more"),
+    ("too many shards",
+     lambda: scenarios.of((X, Y), clients=5, partition="shards", shards_per_client=9), "more im"),
+    ("beta as a text", lambda: scenarios.of((X, Y), clients=2, beta="0.5"), "beta = '0.5'"),
     ("too many clients", lambda: scenarios.of((X, Y), clients=99), "99 clients"),
     ("a skew that cannot be",
-     lambda: scenarios.of((X, Y), clients=5, partition="dirichlet", alpha=1e-4, min_per_client=2),
-     "raise alpha"),
+     lambda: scenarios.of((X, Y), clients=5, partition="dirichlet", beta=1e-4, min_per_client=2),
+     "raise beta"),
     ("a minimum of 0", lambda: scenarios.of((X, Y), clients=2, min_per_client=0), "1 or more"),
     ("columns for clients", lambda: scenarios.of({"image": X, "label": Y}), "a pair"),
     ("splits for clients",
@@ -734,8 +748,8 @@ def test_the_examples_of_the_page(capsys):
         assert np.min(photos["accuracy"][name]) > 0.6, name  # a third is chance
 
     skewed, even = (
-        np.array([c.private.counts(3) for c in flowers["flowers"](alpha=alpha).clients])
-        for alpha in (0.1, 100.0)
+        np.array([c.private.counts(3) for c in flowers["flowers"](beta=beta).clients])
+        for beta in (0.1, 100.0)
     )
     assert skewed.sum() == even.sum() == 150 and skewed.std() > 2 * even.std()
     assert isinstance(flowers["ImageFolder"]("flowers/train"), ImageFolder)

@@ -11,7 +11,12 @@ from fedtutor.images import NO_LABEL, Images
 from fedtutor.scenarios import mini
 from fedtutor.scenarios.base import ClientData, Scenario, build
 
-ALL = (("digits-mini", {}), ("mnist-mini", {}), ("mnist-mini", {"partition": "dirichlet"}))
+ALL = (
+    ("digits-mini", {}),
+    ("mnist-mini", {}),
+    ("mnist-mini", {"partition": "dirichlet"}),
+    ("mnist-mini", {"partition": "shards"}),
+)
 
 
 def some(count: int = 6, *, seed: int = 0, size: int = 4) -> Images:
@@ -131,15 +136,26 @@ def test_loads_offline_and_fast(monkeypatch, name, options):
     assert time.perf_counter() - start < 2
 
 
-def test_the_split_has_its_own_seed():
-    def fingerprints(**options):
-        scenario = build("mnist-mini", **options)
-        return scenario.fingerprint, scenario.tests["mnist"].fingerprint
+@pytest.mark.parametrize("name", ["mnist-mini", "digits-mini"])
+def test_a_split_seed_draws_private_images_and_leaves_the_others(name):
+    def built(**options):
+        return build(name, private_size=120, **options)
 
     torch.manual_seed(1)
-    assert fingerprints() == fingerprints(split_seed=0)
-    assert fingerprints()[1] != fingerprints(split_seed=1)[1]
-    assert fingerprints()[1] == fingerprints(num_clients=3, private_size=90)[1]  # same test set
+    zero, one = built(split_seed=0), built(split_seed=1)
+    assert built().fingerprint == zero.fingerprint != one.fingerprint
+    for this, other in zip(zero.clients, one.clients, strict=True):
+        assert this.private.fingerprint != other.private.fingerprint
+    for test in zero.tests:
+        assert zero.tests[test].fingerprint == one.tests[test].fingerprint
+    if zero.public:
+        assert zero.public.fingerprint == one.public.fingerprint
+
+
+def test_digits_mini_stays_balanced_in_every_draw():
+    for seed in range(3):
+        for client in build("digits-mini", private_size=100, split_seed=seed).clients:
+            assert client.private.y.bincount(minlength=10).tolist() == [10] * 10
 
 
 def test_a_smaller_client_holds_the_first_images_of_a_larger_one():
@@ -166,7 +182,7 @@ def test_unknown_scenario_and_option():
 @pytest.mark.parametrize("value", [0, -1, 2.0, "300", True, None])
 def test_sizes_must_be_whole_numbers(value):
     for name, option in (("digits-mini", "private_size"), ("mnist-mini", "num_clients")):
-        with pytest.raises(SettingError, match=f"{option} = .*\n.*\n.*whole number"):
+        with pytest.raises(SettingError, match=rf"{option} = .*\n.*\n.*(integer|1 or more)"):
             build(name, **{option: value})
 
 
@@ -180,9 +196,21 @@ def test_fewer_images_than_asked():
 def test_a_split_that_cannot_be_is_refused():
     with pytest.raises(SettingError, match="2000 images cannot give 300 clients 10 each"):
         build("mnist-mini", num_clients=300)
-    for beta, rule in ((0, "above 0"), (-0.5, "above 0"), ("0.5", "a finite number")):
+    for beta, rule in ((0, "above 0"), (-0.5, "above 0"), ("0.5", "a valid number")):
         with pytest.raises(SettingError, match=rf"beta = .*\n.*\n.*{rule}"):
             build("mnist-mini", partition="dirichlet", beta=beta)
+
+
+def test_shards_by_one_word():
+    scenario = build("mnist-mini", partition="shards", shards_per_client=1)
+    assert "1 shard per client" in scenario.title
+    assert [sum(n > 0 for n in client.private.counts(10)) for client in scenario.clients] == [
+        1
+    ] * 10
+    other = build("mnist-mini", partition="shards", shards_per_client=2, split_seed=1)
+    assert {len(client.private) for client in other.clients} == {200}
+    with pytest.raises(SettingError, match="shards_per_client = 0"):
+        build("mnist-mini", shards_per_client=0)
 
 
 # What a scenario refuses

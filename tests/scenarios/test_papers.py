@@ -9,7 +9,7 @@ from fedtutor import scenarios
 from fedtutor.datasets.catalog import CORRUPTIONS, SETS
 from fedtutor.errors import DataError, FedtutorError, SettingError
 from fedtutor.images import NO_LABEL
-from fedtutor.scenarios import digits, photos
+from fedtutor.scenarios import corrupted, digits, photos
 from fedtutor.scenarios.base import SCENARIOS, build
 from fedtutor.scenarios.common import public_images
 from fedtutor.scenarios.photos import stratified
@@ -49,14 +49,8 @@ def numbers(images) -> list[int]:
 
 
 @pytest.fixture
-def small_is_whole():
-    """Let small sets pass for whole ones."""
-    before = {name: dict(known.counts) for name, known in SETS.items()}
-    for known in SETS.values():
-        known.counts.clear()
-    yield
-    for name, known in SETS.items():
-        known.counts.update(before[name])
+def small_is_whole(monkeypatch):
+    trees.small_is_whole(monkeypatch)
 
 
 def test_without_data_and_network_each_fails_with_one_helpful_error():
@@ -95,8 +89,11 @@ def test_digits(data, small_is_whole, monkeypatch):
     svhn = scenario.clients[2].private
     assert len({*numbers(svhn), *numbers(scenario.tests["svhn"])}) == 110  # private is not test
     assert build("digits", public="none").public is None
-    assert build("digits", public="none", split_seed=1).fingerprint != build(
-        "digits", public="none").fingerprint  # fmt: skip
+    drawn = [build("digits", public_size=77, test_size=20, split_seed=seed) for seed in (0, 1)]
+    one, other = ([c.private.fingerprint for c in scenario.clients] for scenario in drawn)
+    assert not {*one} & {*other}  # every client draws others, tests and public images stay
+    one, other = ([t.fingerprint for t in [*s.tests.values(), s.public]] for s in drawn)
+    assert one == other
 
 
 def test_digits_refuses_samples_and_digits_partial_says_what_they_are(data):
@@ -129,6 +126,7 @@ def test_digits_five(data, small_is_whole):
     [
         ("cifar100-skew", "cifar100", {}, 3), ("cifar10", "cifar10", {"private_size": 300}, 3),
         ("mnist", "mnist", {"private_size": 300, "partition": "dirichlet"}, 1),
+        ("mnist", "mnist", {"private_size": 300, "partition": "shards"}, 1),
         ("fashion-mnist", "fashion_mnist", {"private_size": None}, 1),
         ("femnist-skew", "emnist_digits", {"data": "emnist-digits"}, 1),
     ],
@@ -245,6 +243,10 @@ def test_office_home(data, small_is_whole, monkeypatch):
         assert list(scenario.tests) == list(names)
     assert {len(t) for t in clean.tests.values()} == {117}
     assert {len(t) for t in leaky.tests.values()} == {390}
+    drawn = build("office-home", public="none", split_seed=1)
+    for client, other, domain in zip(clean.clients, drawn.clients, names, strict=True):
+        assert client.private.fingerprint != other.private.fingerprint
+        assert clean.tests[domain].fingerprint == drawn.tests[domain].fingerprint
     monkeypatch.setattr(photos, "OFFICE_HOME", dict.fromkeys(names, 280))
     with pytest.raises(DataError, match="art asks for 280 private images of 273"):
         build("office-home", public="none")
@@ -265,6 +267,14 @@ def test_cifar10_c(data):
     for wrong in (0, 6, "5", True):
         with pytest.raises(SettingError, match="severity = "):
             build("cifar10-c", severity=wrong)
+
+
+def test_corrupted_test_images_are_the_same_for_every_draw():
+    rows = [corrupted._rows(100, 60, 20, seed, "here") for seed in (0, 1, 2)]
+    assert len({tuple(private.tolist()) for private, _ in rows}) == 3
+    for private, test in rows:
+        assert test.tolist() == rows[0][1].tolist()
+        assert len({*private.tolist(), *test.tolist()}) == 80
 
 
 def test_retina(data, monkeypatch):
@@ -289,8 +299,8 @@ def test_stratified_splits():
 
 def test_public_images(data):
     put(data, "cifar10", 50, 32)
-    a, b = (public_images("cifar10", 20, size=32, seed=seed) for seed in (0, 1))
-    assert len(a) == 20 and set(a.y.tolist()) == {NO_LABEL} and a.fingerprint != b.fingerprint
+    a, b = (public_images("cifar10", 20, size=32) for _ in range(2))
+    assert len(a) == 20 and set(a.y.tolist()) == {NO_LABEL} and a.fingerprint == b.fingerprint
     assert max(numbers(a)) < 50  # training images
     assert public_images("none", 20, size=32) is None
     with pytest.raises(DataError, match="asked for 51 images, there are 50"):

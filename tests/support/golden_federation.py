@@ -5,7 +5,7 @@ from support.federations import settings
 from torch import nn
 
 from fedtutor import models, rounds
-from fedtutor.engine import batches
+from fedtutor.engine import batches, new_networks
 from fedtutor.images import Images
 from fedtutor.scenarios.base import ClientData, Scenario
 
@@ -44,7 +44,7 @@ def golden_federation(golden, method, monkeypatch, **changes):
     monkeypatch.setattr(Scenario, "to", lambda self, device: self)
     w, b = torch.from_numpy(golden["W0"]), torch.from_numpy(golden["b0"])
     monkeypatch.setitem(models.MODELS, "rows", lambda **_: Rows(w, b))
-    monkeypatch.setattr(models, "build", lambda name, **_: Rows(w, b))
+    monkeypatch.setattr(new_networks, "build", lambda name, **_: Rows(w, b))
     monkeypatch.setattr(batches, "batches", lambda fed, n, own: torch.arange(n).split(8))
     chosen = settings(
         rounds=1, local_epochs=int(golden["epochs"]), batch_size=8, lr=float(golden["lr"]),

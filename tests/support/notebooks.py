@@ -2,6 +2,14 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+
+def frozen(folder: Path) -> set[str]:
+    """The lessons of a folder that wait to be written anew (`frozen.txt`)."""
+    path = folder / "frozen.txt"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return {line.split()[0] for line in lines if line.strip() and not line.startswith("#")}
 
 
 def tags(cell) -> set[str]:

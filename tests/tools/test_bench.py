@@ -6,6 +6,7 @@ from unittest.mock import patch
 import nbformat
 import pytest
 import torch
+from support.notebooks import frozen
 
 from fedtutor.engine import optimizers
 from fedtutor.engine.files import ROOT, load_json, numbered
@@ -13,6 +14,7 @@ from fedtutor.models import base
 from tools import markdown, refresh
 from tools.bench import clients, gpu, layouts, page
 from tools.bench import rounds as bench
+from tools.bench.shared import flat as flat_weights
 
 
 def small(**changes) -> bench.Workload:
@@ -45,6 +47,37 @@ def test_the_floor_makes_as_many_steps():
     ours, floor = bench.ours(work, "cpu", 1), bench.floor(work, "cpu", 1)
     ours()
     assert sum(client.steps for client in ours.fed.clients) == floor.steps > 20
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_shared_floor_makes_the_steps_of_a_loop(optimizer, threads):
+    """Its flat weights come to what the usual ones of a network come to."""
+    options = {"optimizer": optimizer, "momentum": 0.9 * (optimizer == "sgd"), "lr": 0.01}
+    work = small(batch_size=20, local_epochs=2, **options)
+    flat, floor = bench.shared(work, "cpu", threads), bench.floor(work, "cpu", 1)
+    assert flat.steps == floor.steps
+    before = [{n: w.clone() for n, w in net.state_dict().items()} for net in flat.networks]
+    flat()
+    assert any(  # with few clients one thread may have done it all
+        not torch.equal(old[name], w)
+        for old, network in zip(before, flat.networks, strict=True)
+        for name, w in network.state_dict().items()
+    )
+    settings = work.federation().settings
+    one, other = (work.federation().make().train() for _ in range(2))
+    x, y = torch.randn(8, *one.image_shape), torch.arange(8) % 10
+    stepper, gradients = flat_weights(one, settings)
+    usual = bench._fastest(other, settings)
+    for _ in range(3):
+        torch.nn.functional.cross_entropy(one(x), y).backward()
+        stepper.step()
+        gradients.zero_()
+        usual.zero_grad()
+        torch.nn.functional.cross_entropy(other(x), y).backward()
+        usual.step()
+    for name, value in other.state_dict().items():
+        assert torch.allclose(one.state_dict()[name], value, atol=1e-5), name
 
 
 def test_the_floor_with_own_networks_trains_each_of_them():
@@ -197,9 +230,9 @@ BUDGET, FIRST = 120, 15  # processor seconds of a notebook, and until its first 
 def test_a_notebook_keeps_within_its_budget():
     """At the last `refresh`, on a machine that was not idle."""
     spent = load_json(page.NOTEBOOKS)
-    frozen = (ROOT / "notebooks" / "frozen.txt").read_text(encoding="utf-8")
+    waiting = frozen(ROOT / "notebooks")
     for path in numbered(ROOT / "notebooks", []):
-        if path.stem in frozen:
+        if path.stem in waiting:
             continue
         name, found = path.stem, spent[path.stem]
         code = refresh.code_of(nbformat.read(path, as_version=4))

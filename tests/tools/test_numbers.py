@@ -33,8 +33,12 @@ def text():
 
 
 def test_all_that_is_compared_is_recorded_or_said_to_be_open(found):
-    lost = [row.compared for effect in found for row in effect.rows
-            if row.points == NOT_YET and "data/numbers.toml" in row.setting]  # fmt: skip
+    lost = [
+        row.compared
+        for effect in found
+        for row in effect.rows
+        if row.points == NOT_YET and "data/numbers.toml" in row.setting
+    ]
     assert not lost, "record these runs, or mark their rows of data/numbers.toml as open"
 
 
@@ -62,8 +66,10 @@ def test_links_of_the_overview_lead_to_headings(text):
 
 
 def test_readers_find_the_page():
-    for page, link in (("README.md", "data/results/NUMBERS.md"),
-                       ("data/results/README.md", "NUMBERS.md")):  # fmt: skip
+    for page, link in (
+        ("README.md", "data/results/NUMBERS.md"),
+        ("data/results/README.md", "NUMBERS.md"),
+    ):
         assert f"]({link})" in (ROOT / page).read_text(encoding="utf-8")
 
 
@@ -105,11 +111,17 @@ def read(shelf, **row):
     return numbers._row(shelf, "effect", row, "here")
 
 
-@pytest.mark.parametrize("measure, expected", [
-    ("own domain", [80, 90]), ("other domains", [45, 55]), ("all domains", [62.5, 72.5]),
-    ("worst client", [70, 90]), ("best round", [85, 90]),
-    ("mean of the last three", [82.5, 87.5]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "measure, expected",
+    [
+        ("own domain", [80, 90]),
+        ("other domains", [45, 55]),
+        ("all domains", [62.5, 72.5]),
+        ("worst client", [70, 90]),
+        ("best round", [85, 90]),
+        ("mean of the last three", [82.5, 87.5]),
+    ],
+)
 def test_a_measure_is_what_a_hand_reads_off_the_matrix(shelf, measure, expected):
     found = shelf.values({**START, "measure": measure})
     assert list(found) == [0, 1] and list(found.values()) == pytest.approx(expected)
@@ -140,8 +152,10 @@ def test_a_level_has_no_sign_and_nothing_recorded_is_said(shelf):
 
 def test_moments_inside_a_round_are_read_there(shelf, tmp_path):
     result = made(seed=5)
-    entries = [{**e, "matrix": [[0.5, 0.25], [0.125, 0.75]]} if e["moment"] == "after_local" else e
-               for e in result.history["accuracy"]]  # fmt: skip
+    entries = [
+        {**e, "matrix": [[0.5, 0.25], [0.125, 0.75]]} if e["moment"] == "after_local" else e
+        for e in result.history["accuracy"]
+    ]
     result = replace(result, history={**result.history, "accuracy": entries})
     keep(result, tmp_path)
     alone = Shelf(tmp_path / "one")
@@ -170,8 +184,14 @@ def test_over_images_a_large_test_set_counts_more(tmp_path):
 def test_a_weight_chosen_by_its_own_test_images_is_never_below_the_others_choice(tmp_path):
     for option, own in ((1, (0.5, 0.9, 0.5)), (2, (0.6, 0.6, 0.6))):
         for seed, value in enumerate(own):
-            keep(made(seed=seed, rounds=([[value, 0], [0, value]],) * 2,
-                      given=recipe(overrides={"local_epochs": option})), tmp_path)  # fmt: skip
+            keep(
+                made(
+                    seed=seed,
+                    rounds=([[value, 0], [0, value]],) * 2,
+                    given=recipe(overrides={"local_epochs": option}),
+                ),
+                tmp_path,
+            )
     options = [{"local_epochs": 1}, {"local_epochs": 2}]
     # the others prefer 1 (0.7), 2 (0.6), 1 (0.7); own choice: 2, 1, 2
     found = Shelf(tmp_path).chosen(START, options)
@@ -190,11 +210,21 @@ def test_deviations_are_those_of_runs_that_differ_in_the_seed_alone(shelf, tmp_p
 
 
 def test_what_notebooks_and_attacks_recorded_is_read_too(shelf, tmp_path):
-    record = {"claim": "c", "where": "w", "paper": "-", "measured": "", "verdict": "holds",
-              "setting": "digits-mini · quick · seeds 0, 1; measured here", "live": True,
-              "unit": "points", "claimed": 1}  # fmt: skip
-    records = [{**record, "id": "x-01", "values": [1.0, 2.0]},
-               {**record, "id": "x-02", "values": [4.0, 6.0]}]  # fmt: skip
+    record = {
+        "claim": "c",
+        "where": "w",
+        "paper": "-",
+        "measured": "",
+        "verdict": "holds",
+        "setting": "digits-mini · quick · seeds 0, 1; measured here",
+        "live": True,
+        "unit": "points",
+        "claimed": 1,
+    }
+    records = [
+        {**record, "id": "x-01", "values": [1.0, 2.0]},
+        {**record, "id": "x-02", "values": [4.0, 6.0]},
+    ]
     cell = {"cell_type": "code", "source": "", "outputs": [{"data": {RECORDS: records}}]}
     (tmp_path / "00_x.ipynb").write_text(json.dumps({"cells": [cell]}), encoding="utf-8")
     attacks = {"lira": {"auc": [0.75, 0.5]}, "threshold": {"auc": [0.5, 0.5]}}
@@ -230,15 +260,18 @@ def test_the_overview_begins_with_the_largest_and_says_what_is_open():
 # --- mistakes, and the command
 
 
-@pytest.mark.parametrize("row, words", [
-    ({"run": START, "claim": "x"}, "2 sources"),
-    ({}, "0 sources"),
-    ({"run": {**START, "mesure": "own domain"}}, "mean 'measure'"),
-    ({"run": {**START, "measure": "own"}}, "unknown measure"),
-    ({"run": {**START, "method": "fedavgg"}}, "mean 'fedavg'"),
-    ({"run": START, "minus": {"wiht": {}}}, "mean 'with'"),
-    ({"run": START, "apart": 1}, "give a bool"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "row, words",
+    [
+        ({"run": START, "claim": "x"}, "2 sources"),
+        ({}, "0 sources"),
+        ({"run": {**START, "mesure": "own domain"}}, "mean 'measure'"),
+        ({"run": {**START, "measure": "own"}}, "unknown measure"),
+        ({"run": {**START, "method": "fedavgg"}}, "mean 'fedavg'"),
+        ({"run": START, "minus": {"wiht": {}}}, "mean 'with'"),
+        ({"run": START, "apart": 1}, "give a bool"),
+    ],
+)
 def test_a_misspelt_row_is_one_clear_error(shelf, row, words):
     with pytest.raises(SettingError, match=words):
         read(shelf, **row)

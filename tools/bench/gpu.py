@@ -29,7 +29,7 @@ def playing(fed) -> Callable:
 
     def play():
         with fed.workers():
-            rounds.play_round(fed, fed.round_ + 1)
+            rounds.run_round(fed, fed.round_ + 1)
 
     play.fed = fed
     return play

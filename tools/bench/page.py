@@ -42,8 +42,8 @@ def speed_part(found: dict) -> str:
 
 
 def rounds_table(rows: Sequence[dict]) -> str:
-    names = [f"{name} / ours" for name in RIVALS] + ["ours / floor"]
-    players = (*RIVALS, "floor", "ours")
+    names = [f"{name} / ours" for name in RIVALS] + ["ours / floor", "ours / shared"]
+    players = (*RIVALS, "floor", "shared", "ours")
     lines = []
     for row in rows:
         where = f"{row['threads']}" if row["device"] == "cpu" else f"{row['threads']}, GPU"

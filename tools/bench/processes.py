@@ -39,7 +39,9 @@ def asked(method: str, **changes) -> Asked:
 def here(run: Asked) -> dict:
     """The history of one process, as JSON has it."""
     found = run.loaded()
-    fed = Federation(found.build(), found.make(run.method), found.settings, seed=run.seed)
+    fed = Federation(
+        found.build(run.seed), found.make(run.method), found.settings_of(run.method), seed=run.seed
+    )
     return json.loads(json.dumps(rounds.run(fed)))
 
 

@@ -17,7 +17,8 @@ Contestants take turns in one process, in another order each time; a line has me
 - floor: no federation. One network, batches that are ready, forward, backward, fused step.
 - passes: the floor without the optimizer's step.
 - apart: the floor with a network and an optimizer for each client.
-- ours: `rounds.play_round` of FedAvg.
+- shared: the floor's passes shared by as many threads as ours has, on flat weights (`shared.py`).
+- ours: `rounds.run_round` of FedAvg.
 - streams, captured: two ideas for a GPU, played only there; see `gpu.py`.
 
 With one thread on a CPU, a second run tells how long each part of a round takes.
@@ -58,6 +59,7 @@ from fedtutor.scenarios.base import ClientData, Scenario
 from fedtutor.settings import Settings
 
 from . import gpu
+from .shared import shared
 
 WARM = 1  # rounds before the clock starts
 
@@ -275,6 +277,7 @@ CONTESTANTS = {
     "floor": floor,
     "passes": lambda *given: floor(*given, step=False),
     "apart": lambda *given: floor(*given, apart=True),
+    "shared": shared,
     "streams": gpu.streams,
     "captured": gpu.captured,
 }
@@ -292,7 +295,7 @@ def measure(work: Workload, *, device: str, threads: int, repeats: int, names: S
     _full_precision()
     plays = {name: CONTESTANTS[name](work, device, threads) for name in names}
     if threads > 1 and device == "cpu":  # operations this small may be faster on one core
-        for name in [n for n in names if n != "ours"]:
+        for name in [n for n in names if n not in ("ours", "shared")]:
             plays[f"{name} on one"] = CONTESTANTS[name](work, device, 1)
     names = list(plays)
     times = {name: {"wall": [], "cpu": []} for name in names}
@@ -482,8 +485,8 @@ def record(options) -> dict:
         for device in options.device if key in MAIN else ():
             for threads in options.threads:
                 repeats = options.repeats or {"convnet": 3}.get(key, 15)
-                out = () if device == "cuda" else GPU_ONLY
-                out += () if key in SMALL else ("apart", "usual")
+                out = ("shared",) if device == "cuda" else GPU_ONLY
+                out += () if key in SMALL else ("apart", "usual", "shared")
                 names = [name for name in CONTESTANTS if name not in out]
                 about = {"device": device, "threads": threads}
                 times = measure(WORKLOADS[key], **about, repeats=repeats, names=names)
@@ -538,6 +541,8 @@ def ratios(row: dict, clock: str = "wall") -> dict[str, float]:
         for name in RIVALS
         if name in row["times"]
     }
+    if "shared" in row["times"]:
+        found["ours / shared"] = ratio(row, "ours", "shared", clock)
     return {**found, "ours / floor": ratio(row, "ours", fastest(row, "floor"), clock)}
 
 

@@ -38,8 +38,11 @@ def augment(kind: str, x: torch.Tensor, generator: torch.Generator) -> torch.Ten
     if not changes:
         return x
     if x.dtype != torch.uint8 or x.ndim != 4 or x.shape[1] not in (1, 3):
-        raise DataError(f"cannot augment {x.dtype} {list(x.shape)}", where="augment",
-                        do="give uint8 [batch, 1 or 3, height, width]")  # fmt: skip
+        raise DataError(
+            f"cannot augment {x.dtype} {list(x.shape)}",
+            where="augment",
+            do="give uint8 [batch, 1 or 3, height, width]",
+        )
     x = x.float()
     for change in changes:
         x = change(x, generator)
@@ -74,8 +77,10 @@ def _shift_and_flip(x, generator, pad: int = 4) -> torch.Tensor:
     """Move by up to `pad` pixels (black comes in) and mirror: an index per row and column."""
     size = x.shape[2], x.shape[3]
     moves = [(_uniform(x, generator) * (2 * pad + 1)).long().clamp(max=2 * pad) for _ in size]
-    rows, columns = (torch.arange(n, device=x.device) + move[:, None]
-                     for n, move in zip(size, moves, strict=True))  # fmt: skip
+    rows, columns = (
+        torch.arange(n, device=x.device) + move[:, None]
+        for n, move in zip(size, moves, strict=True)
+    )
     mirror = _uniform(x, generator) < 0.5
     columns = torch.where(mirror[:, None], columns.flip(1), columns)
     padded = F.pad(x, (pad,) * 4)
@@ -96,8 +101,10 @@ def _color(x, generator) -> torch.Tensor:
     """Color jitter with p = 0.8 and gray with p = 0.2; a gray image keeps its one channel."""
     draws = [_uniform(x, generator) for _ in range(6)]
     chosen, gray = draws[0] < 0.8, draws[5] < 0.2
-    factors = [torch.where(chosen, 0.6 + 0.8 * d, torch.ones_like(d))[:, None, None, None]
-               for d in draws[1:4]]  # fmt: skip
+    factors = [
+        torch.where(chosen, 0.6 + 0.8 * d, torch.ones_like(d))[:, None, None, None]
+        for d in draws[1:4]
+    ]
     turn = torch.where(chosen, 0.2 * draws[4] - 0.1, torch.zeros_like(draws[4]))
     x = (x * factors[0]).clamp(0, 255)
     x = _mixed(x, _luminance(x).mean((1, 2, 3), keepdim=True), factors[1])

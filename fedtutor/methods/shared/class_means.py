@@ -1,7 +1,8 @@
 """What methods share that exchange one mean per class and leave the networks alone.
 
 After local training every client sends means over its images of each class. The server keeps the
-last ones of every client, so that a client that sits out a round still counts.
+last ones of every client, so that a client that sits out a round still counts. What a client has
+computed waits in `client.held`: "means" [classes, d], and "weights" [classes], what each counts.
 """
 
 import torch
@@ -10,17 +11,28 @@ from torch import Tensor
 from .prototypes import over_owners
 
 
-def keep_means(fed, client, means: Tensor, weights: Tensor, *, weighting: str) -> None:
-    """Send the client's class means [classes, d] up; `weights` [classes], told once, say what each
-    counts: images of the class ("samples") or owned or not ("uniform")."""
-    state = fed.server.state
-    told = state.setdefault("weights", {})
-    if client.id not in told:
-        name, own = "images per class", weights
-        if weighting == "uniform":
-            name, own = "classes", weights > 0
-        told[client.id] = fed.channel.up(client, name, own)
-    state.setdefault("means", {})[client.id] = fed.channel.up(client, "means", means)
+def collect_means(fed, clients, *, weighting: str) -> None:
+    """The clients' means go up, and, once, what they count.
+
+    That is images of the class (weighting "samples"), or whether there are any ("uniform").
+    """
+    means, weights = (fed.server.state.setdefault(key, {}) for key in ("means", "weights"))
+    new = [c for c in clients if c.id not in weights]
+    name = "images per class" if weighting == "samples" else "classes"
+    told = fed.upload(new, name, told_weights, weighting)
+    weights |= {c.id: own for c, own in zip(new, told, strict=True)}
+    told = fed.upload(clients, "means", told_means)
+    means |= {c.id: own for c, own in zip(clients, told, strict=True)}
+
+
+def told_weights(client, weighting: str) -> Tensor:
+    weights = client.held["weights"]
+    return weights if weighting == "samples" else weights > 0
+
+
+def told_means(client) -> Tensor:
+    del client.held["weights"]
+    return client.held.pop("means")
 
 
 def global_means(fed, *, without: str = "") -> dict | None:

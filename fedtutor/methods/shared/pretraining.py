@@ -28,14 +28,26 @@ def pretrain(fed, epochs: int) -> None:
 def load_pretrained(client, epochs: int, method: str) -> None:
     """The client's network as it is after training alone."""
     s = client.settings
-    key = [client.id, client.network, epochs, s.common_init, s.batch_size,
-           s.drop_last, s.optimizer, s.lr, s.momentum, s.weight_decay]  # fmt: skip
+    key = [
+        client.id,
+        client.network,
+        epochs,
+        s.common_init,
+        s.batch_size,
+        s.drop_last,
+        s.optimizer,
+        s.lr,
+        s.momentum,
+        s.weight_decay,
+    ]
     state = artifact(client, "pretrained", key, lambda: _train(client, epochs, method))
     client.model.load_state_dict(state)
 
 
 def _train(client, epochs: int, method: str) -> dict:
-    alone = Client(client.id, client.domain, client.data, seed=client.seed, place=client.place)
+    alone = Client(
+        client.id, client.domain, client.data, seed=client.seed, federation=client.federation
+    )
     alone.models = {"model": client.model}
     alone.begin_round("pretrain")  # random numbers that no method shares
     optimizer = new_optimizer(alone, client.settings)
@@ -49,6 +61,7 @@ def _train(client, epochs: int, method: str) -> dict:
     if not math.isfinite(last := float(loss.detach())):
         raise DivergenceError(
             f"the loss of client {client.id} is {last}",
-            where=f"{method}, pretraining", do="lower the learning rate",
-        )  # fmt: skip
+            where=f"{method}, pretraining",
+            do="lower the learning rate",
+        )
     return {name: value.clone() for name, value in alone.model.state_dict().items()}

@@ -4,6 +4,11 @@ The Gaussian mechanism (Dwork and Roth 2014, App. A) for class means of features
 differ in the pixels of one image; labels, the number of images per class and their weights are
 taken as known. Costs are added up by the Renyi accountant of opacus (Mironov 2017), which is
 loaded when it is first asked.
+
+RepShare (Sec. 3) proposes such means and a level of privacy for each image, and runs neither. Here
+its `clip` bounds the length of a feature, and `noise` is the multiplier of the noise on every mean
+that is sent. `levels` are how much single images count, from 0 (never shared) to 1, dealt to each
+client's images at random; an image of level w has noise multiplier noise / w.
 """
 
 import math
@@ -23,9 +28,16 @@ def clipped(h: Tensor, clip: float) -> Tensor:
     return h * (clip / h.norm(dim=1).clamp(min=clip))[:, None]
 
 
-def private_class_means(h: Tensor, y: Tensor, *, num_classes: int, weights: Tensor | None = None,
-                        clip: float = 0.0, noise: float = 0.0,
-                        generator: torch.Generator | None = None) -> Tensor:  # fmt: skip
+def private_class_means(
+    h: Tensor,
+    y: Tensor,
+    *,
+    num_classes: int,
+    weights: Tensor | None = None,
+    clip: float = 0.0,
+    noise: float = 0.0,
+    generator: torch.Generator | None = None,
+) -> Tensor:
     """Weighted mean of clipped features over each class, plus noise: [num_classes, d].
 
     With w[c] the summed weights of class c: sum_i weights[i] clipped(h[i]) / w[c] + N(0, s^2),
@@ -64,8 +76,55 @@ def epsilon(*, noise: float, releases: int, delta: float, weight: float = 1.0) -
     return _accounted(noise / weight, releases, delta, rate=1.0, orders=range(12, 512))
 
 
-def private_loss(network: torch.nn.Module, x: Tensor, y: Tensor, *, clip: float, noise: float,
-                 generator: torch.Generator) -> Tensor:  # fmt: skip
+def require_privacy(method) -> None:
+    """Raise `SettingError` where a method has noise without a clip, or levels that are none."""
+    where = f"method {method.name}"
+    if method.noise and not method.clip:
+        what, do = f"noise = {method.noise}, clip = 0", "noise needs a clip above 0"
+        raise SettingError(what, where=where, do=do)
+    right = [type(w) in (int, float) and 0 <= w <= 1 for w in method.levels]
+    if not (right and all(right)):
+        what, do = f"levels = {method.levels}", "give one or more numbers from 0 to 1"
+        raise SettingError(what, where=where, do=do)
+
+
+def deal_levels(client, levels: list[float]) -> None:
+    """How much each of the client's images counts: `client.state["levels"]` [n]."""
+    levels = torch.tensor(levels, dtype=torch.float32)
+    order = torch.randperm(len(client.data), generator=client.generator("levels"))
+    client.state["levels"] = levels[order % len(levels)].to(client.device)
+    client.state["releases"] = 0  # noisy means that one image can have entered
+
+
+def class_weights(client) -> Tensor:
+    """The summed levels of the client's images of each class, [classes]."""
+    levels, classes = client.state["levels"], client.scenario.num_classes
+    return torch.bincount(client.data.y, weights=levels, minlength=classes)
+
+
+def released(client, h: Tensor, index: Tensor, *, clip: float, noise: float) -> Tensor:
+    """Class means [classes, d] of the images `index`, fit to be sent; h: all features [n, d]."""
+    client.state["releases"] += 1
+    y, levels, own = client.data.y, client.state["levels"], client.generator("privacy")
+    numbers = {"num_classes": client.scenario.num_classes, "clip": clip, "noise": noise}
+    return private_class_means(h[index], y[index], weights=levels[index], generator=own, **numbers)
+
+
+def spent(method, client, *, delta: float) -> dict[float, float]:
+    """Level -> epsilon of its images at this client, for all that it has sent so far."""
+    cost = {"noise": method.noise, "releases": client.state["releases"], "delta": delta}
+    return {w: epsilon(**cost, weight=w) for w in method.levels}
+
+
+def private_loss(
+    network: torch.nn.Module,
+    x: Tensor,
+    y: Tensor,
+    *,
+    clip: float,
+    noise: float,
+    generator: torch.Generator,
+) -> Tensor:
     """A loss whose gradient is that of DP-SGD (Abadi et al. 2016, Algorithm 1).
 
     Its value is the mean cross-entropy; its gradient the mean over images of their own gradients,
@@ -132,9 +191,10 @@ def _accounted(noise: float, steps: int, delta: float, *, rate: float, orders: r
         from opacus.accountants.analysis import rdp
     except ImportError as error:
         raise SettingError(
-            "the privacy accountant is not installed", where="privacy",
+            "the privacy accountant is not installed",
+            where="privacy",
             do="pip install opacus, which is in requirements.txt",
-        ) from error  # fmt: skip
+        ) from error
     orders = [1 + x / 10 for x in range(1, 100)] + list(orders)
     spent = rdp.compute_rdp(q=rate, noise_multiplier=noise, steps=steps, orders=orders)
     return float(rdp.get_privacy_spent(orders=orders, rdp=spent, delta=delta)[0])

@@ -18,17 +18,14 @@ from ...errors import ModelError
 def require_equal_features(fed) -> int:
     """How many features the networks have; `ModelError` where the clients' differ in number."""
     clients = one_of_a_kind(fed.clients)
-    sizes = {c.id: d for c, d in zip(clients, fed.ask(clients, feature_size), strict=True)}
+    sizes = {c.id: c.layout["features"] for c in clients}
     if len(set(sizes.values())) > 1:
         raise ModelError(
             f"{fed.method.name} compares features, the networks have {sizes}",
-            where="setting 'models'", do="choose networks with equally many features",
-        )  # fmt: skip
+            where="setting 'models'",
+            do="choose networks with equally many features",
+        )
     return sizes[clients[0].id]
-
-
-def feature_size(client) -> int:
-    return client.model.feature_size
 
 
 def over_owners(means: Tensor, weights: Tensor) -> dict:

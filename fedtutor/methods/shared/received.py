@@ -1,4 +1,4 @@
-"""What methods share whose clients keep the received network beside the one that they train."""
+"""What methods share whose clients keep what they received beside the network that they train."""
 
 from dataclasses import dataclass
 
@@ -22,6 +22,18 @@ class KeepsReceived(FedAvg):
 
     def keep_received(self, client):
         client.models["received"].load_state_dict(client.model.state_dict())
+
+
+@dataclass
+class KeepsWeights(FedAvg):
+    """FedAvg; `client.state["w_global"]` is a list of the weights that the round began with."""
+
+    def collaborate(self, fed, clients):
+        super().collaborate(fed, clients)
+        fed.ask(clients, self.remember)
+
+    def remember(self, client):
+        client.state["w_global"] = [p.detach().clone() for p in client.model.parameters()]
 
 
 @torch.no_grad()
