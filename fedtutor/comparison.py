@@ -10,6 +10,7 @@ images, its seed and the version of this package. With `folder` runs are kept be
 line each in `runs.jsonl`; without, as long as this Python process lives.
 """
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,8 +20,9 @@ import pandas as pd
 
 from . import methods, scenarios
 from .difference import Difference
+from .engine.files import shown
 from .engine.workers import device_of
-from .errors import DataError, SettingError, choose, whole
+from .errors import DataError, SettingError, StorageError, choose, whole
 from .experiments import results
 from .experiments.recipes import DRAWN, SPLIT, Recipe
 from .history import MESSAGES, ON, OTHERS, OWN, History, long_table
@@ -54,9 +56,10 @@ def compare(
     such as rounds=20, go before. jobs: processes at once, by default one per core; the numbers
     are the same for any of them. folder: where runs are kept, and where an interrupted one goes
     on. recorded: a file of such lines that is read, too, and written only where the environment
-    variable FEDTUTOR_RECORD is set; a lesson commits it. on_round(fed) is called after each
-    round, in the process that trains. measure(fed) is called after the last one and returns a
-    number, or a dict of numbers, that is kept with the run.
+    variable FEDTUTOR_RECORD is set; a lesson commits it, and where FEDTUTOR_VALIDATE is set it must
+    hold every run. on_round(fed) is called after each round, in the process that trains.
+    measure(fed) is called after the last one and returns a number, or a dict of numbers, that is
+    kept with the run.
 
     A method that is written in a cell reaches the processes by cloudpickle; where it cannot,
     and where `on_round` or `measure` cannot, runs follow one another in this process. A run
@@ -76,6 +79,12 @@ def compare(
             if not record:
                 _ = task.measure_id  # as `id`, computed here: a process has no cell to read
                 waiting[task.id] = task
+    if waiting and recorded and "FEDTUTOR_VALIDATE" in os.environ:
+        raise StorageError(
+            f"{len(waiting)} of {len(pairs)} runs, as they are asked for now, are not in it",
+            where=shown(recorded),
+            do="execute the lesson with FEDTUTOR_RECORD=1",
+        )
     play(list(waiting.values()), store, jobs, on_round)
     order = [(label, seed) for label in named for seed in seeds]
     return Comparison(

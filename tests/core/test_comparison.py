@@ -817,6 +817,17 @@ def test_what_is_not_committed_is_trained_and_written_only_where_asked(
     ]
 
 
+def test_where_lessons_are_validated_a_run_that_is_not_committed_is_an_error(
+    committed, trained, monkeypatch
+):
+    """It would be trained again unseen, and come to other bits on another processor."""
+    monkeypatch.setenv("FEDTUTOR_VALIDATE", "1")
+    tiny("fedavg", seeds=range(2), recorded=committed)
+    with pytest.raises(StorageError, match="2 of 2 runs, as they are asked for now"):
+        tiny("fedavg", seeds=range(2), recorded=committed, measure=other_number)
+    assert not trained
+
+
 def test_a_file_of_committed_runs_need_not_exist(tmp_path, trained):
     runs = tiny("fedavg", recorded=tmp_path / "lessons" / "none.jsonl")
     assert len(trained) == 1 and runs.values().notna().all(axis=None)
