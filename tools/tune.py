@@ -92,7 +92,7 @@ def run_missing(name: str, asked: dict, lr: float, jobs: int | None) -> None:
         return
     require_committed(FOLDER)
     commit = git_commit()["commit"]
-    place = ROOT / "build" / "tuning" / name
+    place = ROOT / "build" / "tuning"  # of all comparisons: some have runs in common
     runs = compare(missing, settings=recipe, seeds=asked["seeds"], jobs=jobs, folder=place)
     images = {task.seed: task.scenario.fingerprint for task, _ in runs.pairs}
     new = runs.runs.assign(
