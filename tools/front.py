@@ -1,8 +1,8 @@
 """What the README shows: findings, the state in one line, a picture, and what installing costs.
 
-A finding is a claim of a notebook, told in a sentence for a stranger: `data/findings.toml` has one
-for each verdict, so that it turns round with the seeds. `python -m tools.pages` writes
-all of it.
+A finding is a claim of a notebook, or a difference of recorded runs, told in a sentence for a
+stranger: `data/findings.toml` has one for each verdict, so that it turns round with the seeds.
+`python -m tools.pages` writes all of it.
 """
 
 import tomllib
@@ -20,6 +20,8 @@ from fedtutor.experiments import results
 from fedtutor.experiments.arenas import ARENAS
 from fedtutor.papers import verdicts
 from fedtutor.papers.printed import PAPERS
+
+from . import numbers
 
 KEYS = {  # verdict -> the sentence of data/findings.toml
     verdicts.AHEAD: "ahead",
@@ -45,25 +47,18 @@ def findings(book: pd.DataFrame) -> list[str]:
     """A line of Markdown per finding, with a link to its notebook; book: `papers.claims()`.
 
     Raises `StorageError` where `data/findings.toml` names a claim that no notebook measures, or
-    one that was measured on other data than the sentence says, or has no sentence for its verdict.
+    one that was measured on other data than the sentence says, or runs that nobody recorded, or
+    has no sentence for its verdict.
     """
-    lines = []
+    lines, shelf = [], numbers.Shelf()
     for one in tomllib.loads(FINDINGS.read_text(encoding="utf-8"))["finding"]:
-        if one["claim"] not in book.index or not book.loc[one["claim"], "values"]:
-            raise StorageError(f"claim {one['claim']!r} is not measured", where=shown(FINDINGS),
-                               do="name a claim of the notebook that measures it")  # fmt: skip
-        row = book.loc[one["claim"]]
-        if not row["setting"].startswith(one["setting"]):
-            raise StorageError(
-                f"claim {one['claim']!r} was measured on {row['setting']!r}", where=shown(FINDINGS),
-                do=f"say so in its `setting` ({one['setting']!r}) and `data`")  # fmt: skip
-        values = [one.get("scale", 1) * value for value in row["values"]]
-        verdict = KEYS.get(verdicts.kind(row["verdict"]), row["verdict"])
+        values, verdict, sign = _judged(one, book) if "claim" in one else _compared(one, shelf)
+        about = f"claim {one['claim']!r}" if "claim" in one else f"the finding of {one['notebook']}"
         if verdict not in one:
-            raise StorageError(f"no sentence for claim {one['claim']!r}, which is {verdict!r}",
+            raise StorageError(f"no sentence for {about}, which is {verdict!r}",
                                where=shown(FINDINGS), do=f"write `{verdict} = ...`")  # fmt: skip
         said = one[verdict]
-        said_by_words = {"ahead": 1, "behind": -1}.get(verdict, 0) * (row["claimed"] or 1)
+        said_by_words = {"ahead": 1, "behind": -1}.get(verdict, 0) * sign
         found = Difference([(said_by_words or 1) * v for v in values])
         value = found.estimate.replace("+", "") if said_by_words else found.estimate
         value += " points"
@@ -72,6 +67,31 @@ def findings(book: pd.DataFrame) -> list[str]:
         where = f"({where}: {one['data']}, {len(values)} seeds)"
         lines.append(f"- {said.format(value=value)} {where}")
     return lines
+
+
+def _judged(one: dict, book: pd.DataFrame) -> tuple[list[float], str, int]:
+    """Values by seed, verdict and claimed direction of a claim that a notebook judged."""
+    if one["claim"] not in book.index or not book.loc[one["claim"], "values"]:
+        raise StorageError(f"claim {one['claim']!r} is not measured", where=shown(FINDINGS),
+                           do="name a claim of the notebook that measures it")  # fmt: skip
+    row = book.loc[one["claim"]]
+    if not row["setting"].startswith(one["setting"]):
+        raise StorageError(
+            f"claim {one['claim']!r} was measured on {row['setting']!r}", where=shown(FINDINGS),
+            do=f"say so in its `setting` ({one['setting']!r}) and `data`")  # fmt: skip
+    values = [one.get("scale", 1) * value for value in row["values"]]
+    verdict = KEYS.get(verdicts.kind(row["verdict"]), row["verdict"])
+    return values, verdict, row["claimed"] or 1
+
+
+def _compared(one: dict, shelf: numbers.Shelf) -> tuple[list[float], str, int]:
+    """The same of recorded runs, `run` minus `minus`, which are written as in data/numbers.toml."""
+    first, second = shelf.values(one["run"]), shelf.values({**one["run"], **one["minus"]})
+    values = [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
+    if len(values) < 2:
+        raise StorageError(f"the runs of the finding of {one['notebook']} are not recorded",
+                           where=shown(FINDINGS), do="name recorded runs")  # fmt: skip
+    return values, KEYS[verdicts.kind(Difference(values).verdict)], 1
 
 
 def parts(coverage: pd.DataFrame, book: pd.DataFrame, columns: dict[str, str]) -> dict[str, str]:

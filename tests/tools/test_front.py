@@ -72,6 +72,41 @@ def test_every_verdict_on_numbers_has_a_key():
     assert set(front.KEYS) == set(ledger.VERDICTS) - none
 
 
+RUNS = """run = { recipe = "start", method = "a" }
+minus = { method = "b" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("differences", "said"),
+    [
+        ([3.0, 4.0, 5.0], "More, by 4.0 [1.5, 6.5] points."),
+        ([-3.0, -4.0, -5.0], "Less, by 4.0 [1.5, 6.5] points."),
+        ([-0.2, -0.2, -0.2], "Less, by 0.20 [0.20, 0.20] points."),
+        ([-0.2, 0.2, 0.1], "As much (+0.03 [-0.48, +0.55] points)."),
+        ([-3.0, 2.0, -2.0], "Nobody knows (-1.0 [-7.6, +5.6] points)."),
+    ],
+)
+def test_a_finding_of_recorded_runs_is_judged_seed_by_seed(
+    one, book, monkeypatch, differences, said
+):
+    front.FINDINGS.write_text(one.replace('claim = "anchor-03"\n', RUNS))
+    theirs = {seed: 10.0 * seed for seed in range(4)}  # seed 3 has no partner
+    ours = {seed: theirs[seed] + value for seed, value in enumerate(differences)}
+    monkeypatch.setattr(
+        front.numbers.Shelf, "values", lambda self, side: {"a": ours, "b": theirs}[side["method"]]
+    )
+    (line,) = front.findings(book)
+    assert line.startswith(f"- {said} ([05]") and line.endswith("3 seeds)")
+
+
+def test_a_finding_of_runs_that_nobody_recorded_is_one_clear_error(one, book, monkeypatch):
+    front.FINDINGS.write_text(one.replace('claim = "anchor-03"\n', RUNS))
+    monkeypatch.setattr(front.numbers.Shelf, "values", lambda self, side: {})
+    with pytest.raises(StorageError, match="finding of 05 are not recorded"):
+        front.findings(book)
+
+
 def test_a_claim_that_nobody_measures_is_one_clear_error(one, book):
     front.FINDINGS.write_text(one.replace("anchor-03", "anchor-99"))
     with pytest.raises(StorageError, match="anchor-99"):
@@ -103,7 +138,9 @@ def test_every_finding_has_a_sentence_for_each_verdict():
 def test_the_findings_are_of_the_notebooks_that_they_name(book):
     found = tomllib.loads(front.FINDINGS.read_text(encoding="utf-8"))["finding"]
     assert len(found) == 5
-    assert all(book.loc[f["claim"], "notebook"] == f["notebook"] for f in found)
+    judged = [f for f in found if "claim" in f]
+    assert all(book.loc[f["claim"], "notebook"] == f["notebook"] for f in judged)
+    assert all({"run", "minus"} <= f.keys() for f in found if f not in judged)
 
 
 def test_the_state_counts_every_number_once(book):
