@@ -240,7 +240,9 @@ def _saw_tooth(axes, seeds: np.ndarray) -> None:
     axes.plot(x, mean, color=figures.method_style("fccl").color, lw=2.2)
     axes.plot(x[1::2], mean[1::2], "o", color="#d55e00", label="after agreeing on photographs")
     axes.plot(x[::2], mean[::2], "o", color="#0072b2", label="after training at home")
-    axes.set(xlabel="round", ylabel="accuracy at home (%)", xticks=range(int(x[-1]) + 1))
+    every = 1 if x[-1] <= 12 else 2
+    ticks = range(0, int(x[-1]) + 1, every)
+    axes.set(xlabel="round", ylabel="accuracy at home (%)", xticks=ticks)
     there, back = swings(seeds)
     title = ("A round of FCCL forgets, and learns again" if there < 0 < back
              else "Accuracy at home within FCCL's rounds")  # fmt: skip
