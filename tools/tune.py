@@ -24,6 +24,7 @@ from fedtutor.experiments import recipes
 from fedtutor.experiments.commits import git_commit, require_committed
 from fedtutor.experiments.results import parameters_of
 from fedtutor.history import OTHERS, OWN
+from fedtutor.tasks import LOOKS_ONLY
 
 from . import markdown
 
@@ -72,6 +73,7 @@ def recipe_of(asked: dict, lr: float) -> recipes.Recipe:
 def settings_key(recipe: recipes.Recipe, method: str) -> str:
     """The same for runs that differ in rate and seed alone."""
     settings = {**asdict(recipe.settings), "lr": None}
+    settings = {key: value for key, value in settings.items() if key not in LOOKS_ONLY}
     return key_of(settings, parameters_of(recipe, method), recipe.scenario, recipe.options(0))
 
 
@@ -79,7 +81,9 @@ def rows_of(name: str) -> pd.DataFrame:
     path = FOLDER / f"{name}.csv"
     if not path.exists():
         return pd.DataFrame(columns=COLUMNS)
-    return pd.read_csv(path, keep_default_na=False, na_values={OWN: "", OTHERS: ""})
+    # Hex digits as text: 1e91623504 is a commit, and no number
+    text = dict.fromkeys(["failed", "settings", "images", "commit"], str)
+    return pd.read_csv(path, keep_default_na=False, na_values={OWN: "", OTHERS: ""}, dtype=text)
 
 
 def run_missing(name: str, asked: dict, lr: float, jobs: int | None) -> None:

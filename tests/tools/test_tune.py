@@ -90,6 +90,15 @@ def test_what_is_missing_is_run_once_and_kept(tmp_path, monkeypatch, capsys):
     assert len(tune.rows_of("tiny")) == 2  # other settings take the place
 
 
+def test_hex_digits_that_look_like_a_number_stay_text(small, tmp_path):
+    path = tmp_path / "small.csv"
+    path.write_text(
+        path.read_text().replace("0.1,0,50.0,20.0,,,,,", "0.1,0,50.0,20.0,,1e5,2,1e91623504,")
+    )
+    row = tune.rows_of("small").iloc[0]
+    assert (row["settings"], row["images"], row["commit"]) == ("1e5", "2", "1e91623504")
+
+
 def test_an_unknown_comparison_is_one_error(capsys):
     assert tune.main(["no-such"]) != 0
     assert "unknown comparison 'no-such'" in capsys.readouterr().err
