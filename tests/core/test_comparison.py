@@ -635,8 +635,11 @@ def test_images_of_arrays():
 # --- recipes
 
 
+OBSERVED = {"observe": ["after_collaborate"]}  # as FCCL's runs are committed
+
+
 def test_what_is_committed_of_a_recipe_is_read(trained):
-    recipe = recipes.load("fccl", profile="quick")
+    recipe = recipes.load("fccl", profile="quick", overrides=OBSERVED)
     runs = compare(["fccl", "fedmd"], settings=recipe, seeds=range(2), jobs=1)
     assert not trained
     for method in ("fccl", "fedmd"):
@@ -669,14 +672,14 @@ def test_what_is_not_what_was_committed_is_run(given, options, monkeypatch):
         raise InterruptedError
 
     monkeypatch.setattr(comparison, "play", stop)
-    recipe = recipes.load("fccl", profile="quick")
+    recipe = recipes.load("fccl", profile="quick", overrides=OBSERVED)
     with pytest.raises(InterruptedError):
         compare(given, settings=recipe, **{"seeds": [0], "jobs": 1, **options})
     assert len(asked) == 1
 
 
 def test_a_method_with_other_parameters_than_those_of_the_recipe_is_run(monkeypatch):
-    recipe = recipes.load("fccl", profile="quick")
+    recipe = recipes.load("fccl", profile="quick", overrides=OBSERVED)
     usual = recipe.make("fccl")
     name, value = next((k, v) for k, v in vars(usual).items() if isinstance(v, float))
     monkeypatch.setattr(comparison, "play", lambda tasks, *rest: tasks and 1 / 0)

@@ -236,10 +236,10 @@ def test_rows_are_replaced_by_what_is_rehearsed_again(at_once, tmp_path):
     found = table("fccl", folder=tmp_path)
     assert list(found["method"]) == ["solo"] * 3 + ["fedmd"] and not any(found["error"])
     assert list(found["peak (GB)"]) == [2.0] * 4 and list(found["round 2 (s)"]) == [2.5] * 4
-    assert found["reduced"][0] == "eval_every 1 → 2; rounds 6 → 2"
-    assert found["reduced"][1] == "eval_every 1 → 2; lr 0.001 → 0.01; rounds 6 → 2"
+    assert found["reduced"][0] == "eval_every 1 → 2; rounds 20 → 2"
+    assert found["reduced"][1] == "eval_every 1 → 2; lr 0.003 → 0.01; rounds 20 → 2"
     assert found["private images"][0] == "30, 4" and found["public images"][0] == 5
-    assert found["batches"][0] == "32 private, 128 public"
+    assert found["batches"][0] == "32 private, 64 public"
     assert list(table("start", folder=tmp_path)["method"]) == ["solo"]
 
 

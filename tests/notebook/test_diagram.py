@@ -45,7 +45,7 @@ def test_changes_reach_the_count(seen):
     for size in (128, 64):
         run.diagram("kd", public_batch_size=size)
     first, second = (more["table"] for _, more in seen)
-    assert list(first["per client"]) == [4, 4] and list(second["per client"]) == [8, 8]
+    assert list(first["per client"]) == [8, 8] and list(second["per client"]) == [16, 16]
     with pytest.raises(SettingError, match="public_batch_size"):
         run.diagram("kd", public_batch_sise=64)
 
