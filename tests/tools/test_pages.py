@@ -16,7 +16,7 @@ def test_the_committed_pages_are_those_of_today(tmp_path):
         (tmp_path / name).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
     assert pages.update(made, book, tmp_path) == [], "they are old: python -m tools.pages --write"
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
-    other = text.replace(" points more", " pints more")
+    other = text.replace(" points ahead", " pints ahead")
     (tmp_path / "README.md").write_text(other, encoding="utf-8")
     assert pages.update(made, book, tmp_path) == ["README.md"]
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == text
