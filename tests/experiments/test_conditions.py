@@ -38,11 +38,8 @@ def test_conditions_have_what_the_paper_names_and_every_value_its_source(method)
 def test_the_networks_are_those_of_the_papers_own_recipe(method):
     own = recipes.load(RECIPES[method], profile="quick").settings
     inside = conditions.inside(recipes.load("benchmark", profile="quick"), method).settings
-    assert inside.optimizer == own.optimizer and inside.virtual_ipc == own.virtual_ipc
-    if method.startswith("fccl"):  # as recorded, before the recipe's small networks were others
-        assert len(set(inside.models)) == len(set(own.models)) == 4
-    else:
-        assert inside.models == own.models
+    assert inside.models == own.models and inside.optimizer == own.optimizer
+    assert inside.virtual_ipc == own.virtual_ipc
 
 
 def test_baselines_are_in_the_very_same_conditions():
