@@ -19,6 +19,7 @@ from .mathml import mathml
 
 LEFT_OUT = ("Exercises", "Further reading", "Glossary", "Notation", "Appendix", "How to read")
 TAGS = {"exercise", "check", "parameters", "links"}  # of cells that are left out
+FOUND = "> **What we found.**"  # of "In one minute"
 FULL, PICTURE, CODE = 150, 110, 25  # words of a slide, a picture counted in words, lines of code
 TEMPLATE = """{% extends 'reveal/index.html.j2' %}
 {% block html_head_js %}{% endblock %}
@@ -91,7 +92,7 @@ def marked(notebook):
         weight = weighed(cell)
         if out or not weight:
             continue
-        if "**What we found" in str(cell.get("outputs")):
+        if cell.source.startswith(FOUND) or "**What we found" in str(cell.get("outputs")):
             cell.metadata["slideshow"] = {"slide_type": "slide"}
             found.append(cell)
             continue
@@ -115,6 +116,7 @@ def pieces(cells):
         if cell.cell_type == "markdown":
             whole = "<details" in cell.source or "```" in cell.source
             cut = r"\n(?=##)" if whole else r"\n\s*\n(?=[^\s>|-])|(?<=\n)(?=##)"
+            cut += rf"|\n>\n(?={re.escape(FOUND)})"  # in the box of the first screen
             for text in re.split(cut, cell.source):
                 yield new_markdown_cell(text)
             continue
