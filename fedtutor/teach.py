@@ -12,9 +12,8 @@ is an error; with parameters of a reader's own it is a remark.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import wraps
 from textwrap import fill
 
 import pandas as pd
@@ -25,8 +24,7 @@ from torch.testing import assert_close
 from . import __version__, tasks
 from .comparison import different_seeds
 from .difference import Difference
-from .engine.files import DATA, key_of, load_json, save_json
-from .engine.own_code import fingerprint
+from .engine.files import DATA
 from .engine.workers import device_of
 from .errors import FedtutorError, SettingError, choose
 from .evaluation import own_accuracy
@@ -233,38 +231,6 @@ def judge(claim: str, found, *, claimed: int = 1, exact: bool = False) -> None:
     text += f". {record['because'].rstrip('.')}" if record["because"] else ""
     text += f". In size, {record['size']}" if record["size"] else ""
     _show({"text/plain": text}, {RECORDS: [record]})
-
-
-def measured(function: Callable) -> Callable:
-    """Decorator: what `function(seed)` measured is kept for all seeds but the first.
-
-    The function stands in the lesson and returns a number, or a dict of numbers. The decorated one
-    takes seeds and returns a table, a row per seed. The first seed is measured now; what is
-    committed in data/measured for the others is read, if code and settings are the same, and the
-    first must agree with it to a twentieth. With FEDTUTOR_RECORD all are measured and written.
-    """
-
-    @wraps(function)
-    def table(seeds: Iterable[int]) -> pd.DataFrame:
-        lesson = _begun("measured")
-        seeds, path = list(seeds), MEASURED / f"{lesson.name}-{function.__name__}.json"
-        key = key_of(fingerprint(function), lesson.recipe.values(), lesson.methods)
-        kept = load_json(path) if path.is_file() else {}
-        known = kept.get("values", {}) if kept.get("key") == key else {}
-        record = "FEDTUTOR_RECORD" in os.environ
-        rows = {}
-        for seed in seeds:
-            now = seed == seeds[0] or record or str(seed) not in known
-            found = function(seed) if now else known[str(seed)]
-            rows[seed] = tasks.numbers(found, function)
-        if record:
-            values = known | {str(seed): rows[seed] for seed in seeds}
-            save_json(path, {"key": key, "values": values})
-        elif str(seeds[0]) in known:
-            _agree(function.__name__, rows[seeds[0]], known[str(seeds[0])])
-        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("seed")
-
-    return table
 
 
 def again(runs, seed: int | None = None) -> None:

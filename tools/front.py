@@ -31,6 +31,7 @@ KEYS = {  # verdict -> the sentence of data/findings.toml
     verdicts.NO_VERDICT: "no_verdict",
 }
 FINDINGS = ROOT / "data" / "findings.toml"
+RECORDED = "data/results/README.md"
 PICTURE = ROOT / "data" / "results" / "front.png"
 INSTALLATION = ROOT / "data" / "installation.json"
 MARK = "<!-- made by python -m tools.pages: {} -->"
@@ -39,12 +40,13 @@ ARENA, SAW = (results.RESULTS / recipe / "quick" for recipe in ("benchmark", "fc
 DATA = "digits-mini"
 OTHER = {  # overrides of the runs that are drawn, where they have some
     "fedlgd": ARENAS["virtual images"].changes["quick"],  # a network of its own
-    "repshare": {"repshare.draw": "classes", "repshare.exclude_self": False},  # its Algorithm 1
 }
 
 
 def findings(book: pd.DataFrame) -> list[str]:
-    """A line of Markdown per finding, with a link to its notebook; book: `papers.claims()`.
+    """A line of Markdown per finding, with a link; book: `papers.claims()`.
+
+    The link leads to the notebook that shows it, or, where none does yet, to the recorded runs.
 
     Raises `StorageError` where `data/findings.toml` names a claim that no notebook measures, or
     one that was measured on other data than the sentence says, or runs that nobody recorded, or
@@ -53,7 +55,7 @@ def findings(book: pd.DataFrame) -> list[str]:
     lines, shelf = [], numbers.Shelf()
     for one in tomllib.loads(FINDINGS.read_text(encoding="utf-8"))["finding"]:
         values, verdict, sign = _judged(one, book) if "claim" in one else _compared(one, shelf)
-        about = f"claim {one['claim']!r}" if "claim" in one else f"the finding of {one['notebook']}"
+        about = f"claim {one['claim']!r}" if "claim" in one else f"the finding on {one['data']}"
         if verdict not in one:
             raise StorageError(f"no sentence for {about}, which is {verdict!r}",
                                where=shown(FINDINGS), do=f"write `{verdict} = ...`")  # fmt: skip
@@ -62,8 +64,10 @@ def findings(book: pd.DataFrame) -> list[str]:
         found = Difference([(said_by_words or 1) * v for v in values])
         value = found.estimate.replace("+", "") if said_by_words else found.estimate
         value += " points"
-        (path,) = (ROOT / "notebooks").glob(f"{one['notebook']}_*.ipynb")
-        where = f"[{one['notebook']}](notebooks/{path.name})"
+        where = f"[recorded]({RECORDED})"
+        if "notebook" in one:
+            (path,) = (ROOT / "notebooks").glob(f"{one['notebook']}_*.ipynb")
+            where = f"[{one['notebook']}](notebooks/{path.name})"
         where = f"({where}: {one['data']}, {len(values)} seeds)"
         lines.append(f"- {said.format(value=value)} {where}")
     return lines
@@ -89,7 +93,7 @@ def _compared(one: dict, shelf: numbers.Shelf) -> tuple[list[float], str, int]:
     first, second = shelf.values(one["run"]), shelf.values({**one["run"], **one["minus"]})
     values = [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
     if len(values) < 2:
-        raise StorageError(f"the runs of the finding of {one['notebook']} are not recorded",
+        raise StorageError(f"the runs of the finding on {one['data']} are not recorded",
                            where=shown(FINDINGS), do="name recorded runs")  # fmt: skip
     return values, KEYS[verdicts.kind(Difference(values).verdict)], 1
 

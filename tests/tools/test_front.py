@@ -100,10 +100,22 @@ def test_a_finding_of_recorded_runs_is_judged_seed_by_seed(
     assert line.startswith(f"- {said} ([05]") and line.endswith("3 seeds)")
 
 
+def test_a_finding_that_no_notebook_shows_leads_to_the_recorded_runs(one, book, monkeypatch):
+    text = one.replace('claim = "anchor-03"\n', RUNS).replace('notebook = "05"\n', "")
+    front.FINDINGS.write_text(text)
+    monkeypatch.setattr(
+        front.numbers.Shelf,
+        "values",
+        lambda self, side: {0: 4.0, 1: 5.0} if side["method"] == "a" else {0: 1.0, 1: 2.0},
+    )
+    (line,) = front.findings(book)
+    assert line.endswith("([recorded](data/results/README.md): small digits, 2 seeds)")
+
+
 def test_a_finding_of_runs_that_nobody_recorded_is_one_clear_error(one, book, monkeypatch):
     front.FINDINGS.write_text(one.replace('claim = "anchor-03"\n', RUNS))
     monkeypatch.setattr(front.numbers.Shelf, "values", lambda self, side: {})
-    with pytest.raises(StorageError, match="finding of 05 are not recorded"):
+    with pytest.raises(StorageError, match="finding on small digits are not recorded"):
         front.findings(book)
 
 
