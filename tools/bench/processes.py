@@ -74,8 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
     found = load_json(FILE) if FILE.exists() else {"methods": {}}
     missing = [name for name in sorted(METHODS) if name not in found["methods"]]
     for name in options.method or missing:
-        found["methods"][name] = row = measure(name)
-        found["environment"] = environment("cpu")
+        found["methods"][name] = row = {**measure(name), "environment": environment("cpu")}
         save_json(FILE, found)
         print(name, row["equal"], row["memory"], flush=True)
     return 0
