@@ -43,7 +43,11 @@ def refresh(options) -> int:
         notebook = nbformat.read(path, as_version=4)
         resources = {"metadata": {"path": str(path.parent)}}
         client = NotebookClient(
-            notebook, record_timing=False, resources=resources, extra_arguments=QUIET
+            notebook,
+            record_timing=False,
+            coalesce_streams=True,  # else where an output is cut differs from run to run
+            resources=resources,
+            extra_arguments=QUIET,
         )
         spent = timed(client)
         client.execute()
