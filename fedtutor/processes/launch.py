@@ -122,6 +122,10 @@ def federate(
         memory = {}
         with _followed(out, say, lambda: _measure(place, memory)):
             _played(place)
+            if not any(out.iterdir()) and "failed to sync" in _last_words(place):
+                say("the processes did not find each other; they start once more")
+                shutil.rmtree(place / "sites", ignore_errors=True)
+                _played(place)
         return {**_found(out, place), "memory": memory}
 
 
@@ -249,8 +253,10 @@ def _found(folder: Path, place: Path) -> dict:
 
 
 def _last_words(place: Path) -> str:
+    """The last line of each process's log of errors, or of the console."""
+    last = []
     for path in [*sorted(place.rglob("error_log.txt")), place / "console_log.txt"]:
         lines = [line for line in path.read_text().splitlines() if line.strip()]
-        if lines:
-            return f"{path.parent.name}: {lines[-1][:300]}"
-    return "NVIDIA FLARE"
+        if lines and (path.name == "error_log.txt" or not last):
+            last.append(f"{path.parent.name}: {lines[-1][:300]}")
+    return "; ".join(last) or "NVIDIA FLARE"

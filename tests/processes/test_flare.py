@@ -243,6 +243,32 @@ def test_what_cannot_be_played_is_said_before_a_process_starts(tmp_path):
         launch.federate(asked("fccl"), keep=tmp_path / "full")
 
 
+@pytest.mark.parametrize("starts", [1, 2])
+def test_processes_that_did_not_find_each_other_start_once_more(starts, monkeypatch):
+    played, said = [], []
+
+    def play(place):
+        played.append(place)
+        if len(played) <= starts:
+            for who, word in (
+                ("server", "failed to sync clients ['site-1']"),
+                ("site-1", "refused"),
+            ):
+                (place / "sites" / who).mkdir(parents=True)
+                (place / "sites" / who / "error_log.txt").write_text(f"{word}\n")
+        else:
+            (place / "out" / "run.json").write_text('{"history": 1}')
+        (place / "console_log.txt").write_text("started\n")
+
+    monkeypatch.setattr(launch, "_played", play)
+    if starts == 1:
+        assert launch.federate(asked("fccl"), say=said.append)["history"] == 1
+    else:
+        with pytest.raises(TrainingError, match=r"server: failed to sync.*; site-1: refused"):
+            launch.federate(asked("fccl"), say=said.append)
+    assert len(played) == 2 and "start once more" in said[0]
+
+
 def test_without_flare_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SettingError, match=r"(?s)FLARE is not there.*fedtutor\[engine\]"):
