@@ -304,11 +304,7 @@ class _Table(pd.DataFrame):
 
 
 def records_in(notebook: dict) -> list[dict]:
-    """The records (see `Claims.records`) that an executed notebook has in its outputs.
-
-    A claim that is judged beside its evidence and stands in a table further down counts once.
-    """
+    """The records (see `Claims.records`) that an executed notebook has in its outputs."""
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
     places = [output.get(key, {}) for output in outputs for key in ("data", "metadata")]
-    found = [record for place in places for record in place.get(RECORDS, [])]
-    return list({record["id"]: record for record in found}.values())
+    return [record for place in places for record in place.get(RECORDS, [])]

@@ -98,7 +98,7 @@ def test_notebook_09_is_left_out_only_where_its_extra_is_missing(called, tmp_pat
 
 def test_lessons_of_the_second_edition_are_not_validated(called):
     *_, validated = called((0, 0, 0))[1]
-    assert "--ignore-glob=*/01_fccl.ipynb" in validated.split() and "00_start" not in validated
+    assert "--ignore-glob=*/02_fccl_plus.ipynb" in validated.split() and "00_start" not in validated
 
 
 def every_page():
