@@ -188,7 +188,7 @@ class Difference:
         return mean if self.n == 1 else f"{mean} [{low}, {high}]"
 
     def _digits(self) -> int:
-        """As many as show on which side of zero each number lies, and at least one."""
+        """At least one; as many as show that the ends differ, and on which side of 0 each is."""
         ends = [self.mean] if self.n == 1 else [self.mean, *self.interval()]
         least = min((abs(value) for value in ends if value), default=1.0)
         wanted = (
@@ -196,7 +196,9 @@ class Difference:
             if max(map(abs, ends)) >= 0.5
             else 1 - math.floor(math.log10(max(map(abs, ends)) or 1))
         )
-        return min(9, wanted if round(least, wanted) else wanted + 1)
+        wanted += not round(least, wanted)
+        wanted += 0 < max(ends) - min(ends) < 10.0**-wanted  # so narrow that the ends look equal
+        return min(9, wanted)
 
     def _around(self, level: float, width: float) -> tuple[float, float]:
         if self.n == 1:

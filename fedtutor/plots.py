@@ -83,7 +83,7 @@ def curves(runs, on: str | Sequence[str] = OWN, title: str = "", alt: str = "") 
         rows = rows.groupby(keys, observed=True, sort=False)["accuracy"].mean().reset_index()
         for name in names:
             _line(axis, rows[rows["method"] == name], name, palette[name])
-        axis.set(xlabel="round", ylabel="", title=_plural(side))
+        axis.set(xlabel="round", ylabel="", title=side)
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     top = runs.pairs[0][0].settings.top
     panels[0].set_ylabel(f"top-{top} accuracy (%)" if top > 1 else "accuracy (%)")
@@ -104,7 +104,7 @@ def differences(
     sides = [on] if isinstance(on, str) else list(on)
     found = {side: {name: runs.difference(name, over, side) for name in names} for side in sides}
     return paired(
-        {_plural(ON.get(side, side)): rows for side, rows in found.items()},
+        {ON.get(side, side): rows for side, rows in found.items()},
         xlabel=f"minus {over}" + " (points)" * (sides[0] in ON),
         palette=colors([over, *names]),
         title=title,
@@ -125,6 +125,7 @@ def paired(
     names = list(next(iter(panels.values())))
     palette = palette or dict.fromkeys(names, OKABE_ITO[0])
     figure, axes = canvas(title, alt, len(panels), height=1.2 + 0.62 * len(names))
+    figure.get_layout_engine().set(wspace=0.08)  # a dot belongs to one panel
     for axis, (side, rows) in zip(axes, panels.items(), strict=True):
         for place, name in enumerate(names):
             _interval(axis, rows[name], place, palette[name])
@@ -265,7 +266,3 @@ def _interval(axis, found: Difference, place: float, color: str) -> None:
         axis.plot(found.interval(0.95), [place, place], color=color, linewidth=1.5)
         axis.plot(found.interval(0.90), [place, place], color=color, linewidth=4)
     axis.plot(found.mean, place, "D", color=color, markersize=7)
-
-
-def _plural(side: str) -> str:
-    return f"{side}s" if side == OWN else side
