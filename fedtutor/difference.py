@@ -188,7 +188,7 @@ class Difference:
         return mean if self.n == 1 else f"{mean} [{low}, {high}]"
 
     def _digits(self) -> int:
-        """At least one; as many as show that the ends differ, and on which side of 0 each is."""
+        """At least one; as many as show the interval's width and the side of 0 of each end."""
         ends = [self.mean] if self.n == 1 else [self.mean, *self.interval()]
         least = min((abs(value) for value in ends if value), default=1.0)
         wanted = (
@@ -196,9 +196,9 @@ class Difference:
             if max(map(abs, ends)) >= 0.5
             else 1 - math.floor(math.log10(max(map(abs, ends)) or 1))
         )
-        wanted += not round(least, wanted)
-        wanted += 0 < max(ends) - min(ends) < 10.0**-wanted  # so narrow that the ends look equal
-        return min(9, wanted)
+        if (width := max(ends) - min(ends)) > 1e-9:
+            wanted = max(wanted, -math.floor(math.log10(width)))
+        return min(9, wanted if round(least, wanted) else wanted + 1)
 
     def _around(self, level: float, width: float) -> tuple[float, float]:
         if self.n == 1:

@@ -150,8 +150,8 @@ def crossed() -> dict[str, dict[str, float]]:
 
 
 def saw() -> np.ndarray:
-    """[seeds, moments]: FCCL's accuracy at home, before round 1, then after the photographs and
-    after training at home, round by round."""
+    """[seeds, moments]: FCCL's accuracy on the own domain, before round 1, then after the
+    photographs and after local training, round by round."""
     seeds = []
     for run in _runs(SAW, "fccl", observe=["after_collaborate"]):
         at = sorted(run.history["accuracy"], key=lambda row: (row["round"], row["moment"]))
@@ -177,13 +177,13 @@ def described() -> str:
     return (
         f"Left: what a client sends and receives per round, {amount(sums[least])} for "
         f"{name(least)} to {amount(sums[most])} for {name(most)}. Right: in a round of FCCL, "
-        f"accuracy at home {'falls' if there < 0 else 'rises'} while clients agree on photographs, "
-        f"{'falls' if back < 0 else 'rises'} while they train at home."
+        f"accuracy on the own domain {'falls' if there < 0 else 'rises'} while clients agree on "
+        f"photographs, and {'falls' if back < 0 else 'rises'} in local training."
     )
 
 
 def swings(seeds: np.ndarray) -> tuple[float, float]:
-    """Mean change by the photographs, and by training at home, in points; seeds: see `saw`."""
+    """Mean change by the photographs, and by local training, in points; seeds: see `saw`."""
     change = np.diff(seeds, axis=1)
     return float(change[:, ::2].mean()), float(change[:, 1::2].mean())
 
@@ -243,13 +243,13 @@ def _saw_tooth(axes, seeds: np.ndarray) -> None:
     axes.plot(x, seeds.T, color="0.8", lw=0.8)
     axes.plot(x, mean, color=figures.method_style("fccl").color, lw=2.2)
     axes.plot(x[1::2], mean[1::2], "o", color="#d55e00", label="after agreeing on photographs")
-    axes.plot(x[::2], mean[::2], "o", color="#0072b2", label="after training at home")
+    axes.plot(x[::2], mean[::2], "o", color="#0072b2", label="after local training")
     every = 1 if x[-1] <= 12 else 2
     ticks = range(0, int(x[-1]) + 1, every)
-    axes.set(xlabel="round", ylabel="accuracy at home (%)", xticks=ticks)
+    axes.set(xlabel="round", ylabel="accuracy on the own domain (%)", xticks=ticks)
     there, back = swings(seeds)
     title = ("A round of FCCL forgets, and learns again" if there < 0 < back
-             else "Accuracy at home within FCCL's rounds")  # fmt: skip
+             else "Accuracy within FCCL's rounds")  # fmt: skip
     axes.set_title(title, loc="left", fontweight="bold")
     axes.legend(frameon=False, loc="lower right")
     _plain(axes)

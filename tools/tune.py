@@ -142,10 +142,11 @@ def page(grid: dict[str, dict]) -> str:
             for method, row in table.iterrows()
         ]
         seeds = ", ".join(map(str, asked["seeds"]))
+        changes = "".join(f", `{key} = {value}`" for key, value in asked["overrides"].items())
         parts += [
-            f"## {asked['recipe']}, {asked['scenario']}\n",
+            f"## {name}\n",
             markdown.table(["method", *(f"{lr:g}" for lr in table.columns)], body),
-            f"\nSeeds {seeds}.\n",
+            f"\nRecipe {asked['recipe']}, scenario {asked['scenario']}, seeds {seeds}{changes}.\n",
         ]
     return "\n".join(parts).rstrip("\n")
 

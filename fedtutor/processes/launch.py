@@ -86,8 +86,9 @@ def federate(
     Returns {"history", "wire", "settings", "memory"}: what `rounds.run` returns; calls, bytes and
     seconds; the settings; the most megabytes that server and sites held. `way`: simulated,
     provisioned or deployed, which needs `kit`, the folder of an administrator's start-up kit. `say`
-    gets a line per round, and for each client that is left out. `keep`: a new folder for the logs
-    of server and sites. Raises what the run raised in its processes; Ctrl-C ends them all.
+    gets a line per round, for each client that is left out, and where processes that did not find
+    each other start once more. `keep`: a new folder for the logs of server and sites. Raises what
+    the run raised in its processes; Ctrl-C ends them all.
     """
     if importlib.util.find_spec("nvflare") is None:
         raise SettingError(

@@ -213,7 +213,8 @@ def test_small_numbers_keep_a_digit():
     assert Difference([0.0004, 0.0005, 0.0006]).estimate == "+0.00050 [+0.00025, +0.00075]"
     assert Difference([-0.02, -0.021]).estimate.startswith("-0.0")
     assert Difference([0.68, 0.69, 0.70]).estimate == "+0.69 [+0.67, +0.71]"
-    assert Difference([8.3, 8.3, 8.3]).estimate == "+8.3 [+8.3, +8.3]"
+    assert Difference([0.679, 0.68, 0.681]).estimate == "+0.680 [+0.678, +0.682]"
+    assert Difference([0.1, 0.1, 0.1]).estimate == "+0.10 [+0.10, +0.10]"
     assert Difference([0.0]).estimate == "0.0"
 
 

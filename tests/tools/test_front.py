@@ -182,9 +182,9 @@ def test_the_picture_in_words_turns_round_with_the_numbers(monkeypatch):
     there, back = front.swings(np.array([[70.0, 60, 71, 61, 72], [70, 62, 71, 63, 72]]))
     assert (there, back) == (-9.0, 10.0)
     monkeypatch.setattr(front, "saw", lambda: np.array([[70.0, 60, 71]]))
-    assert "falls while clients agree on photographs, rises while" in front.described()
+    assert "falls while clients agree on photographs, and rises in local" in front.described()
     monkeypatch.setattr(front, "saw", lambda: np.array([[70.0, 71, 60]]))
-    assert "rises while clients agree on photographs, falls while" in front.described()
+    assert "rises while clients agree on photographs, and falls in local" in front.described()
 
 
 def test_a_method_without_the_runs_to_draw_is_one_clear_error():
