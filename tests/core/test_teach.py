@@ -466,7 +466,7 @@ def test_a_fact_without_chance(cell):
 
 
 def test_a_claim_that_our_setting_cannot_tell_says_why(cell):
-    record, text = judged(cell, "fccl-06", lead())
+    record, text = judged(cell, "fcclplus-46", lead())
     assert record["verdict"] == "no verdict" and record["because"] in text
     assert ".." not in text
 
